@@ -27,6 +27,8 @@ fn main() -> io::Result<()> {
     files.sort();
     let programs = Path::new("knowledge/programs.ron");
     write_ids(&files, &fs::read_to_string(programs)?)?;
+    // The tables of `src/advice` are built in where they are read.
+    files.retain(|file| !file.starts_with("knowledge/advice"));
     // The table of models is read without the entries (`memory/table.rs`).
     let (models, files): (Vec<PathBuf>, Vec<PathBuf>) =
         files.into_iter().partition(|file| file.starts_with("knowledge/models"));

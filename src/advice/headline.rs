@@ -2,11 +2,12 @@
 //! whatever is newer than the failure, after it what the model takes and which GPU has room.
 
 use super::case::Case;
-use super::causes::{Found, SpeaksOfSize};
+use super::causes::{self, Found, SpeaksOfSize};
 use super::figures::contradiction;
 use super::fit::FitAdvice;
 use super::naming::name_of;
-use super::phrases::AS_NUMBERED;
+use super::other_gpu::RoomOn;
+use super::phrases::{AS_NUMBERED, and};
 use super::retry::Retry;
 use super::steps::planned::PlannedFix;
 use super::weights::widened;
@@ -19,10 +20,7 @@ pub(crate) fn headline(case: &Case<'_>, causes: &[Found], plan: &[PlannedFix]) -
     if case.log.oom == Oom::No {
         return no_memory_ran_out(case);
     }
-    let mut said = what_failed(case, causes);
-    if let Some(size) = size_of_the_run(case, causes, plan) {
-        said = format!("{said} {size}");
-    }
+    let mut said = and(what_failed(case, causes), size_of_the_run(case, causes, plan));
     if let Some(retry) = &case.retry {
         said = retry_in_words(retry, case);
     } else if let Some(tried) = case.situation.ended_retry() {
@@ -33,10 +31,9 @@ pub(crate) fn headline(case: &Case<'_>, causes: &[Found], plan: &[PlannedFix]) -
     }
     // The easiest way out stands beside what is wrong, where something is still short.
     let is_short = case.short_by_ledger() != Some(Bytes::ZERO);
-    match plan.iter().find_map(|planned| planned.room_on.as_ref()) {
-        Some(room) if is_short && case.retry.is_none() => format!("{said} {}", room.said()),
-        _ => said,
-    }
+    let is_another_gpu_better = is_short && case.retry.is_none();
+    let room = if is_another_gpu_better { plan.iter().find_map(|planned| planned.room_on.as_ref()) } else { None };
+    and(said, room.map(RoomOn::said))
 }
 
 fn no_memory_ran_out(case: &Case<'_>) -> String {
@@ -58,10 +55,9 @@ fn what_failed(case: &Case<'_>, causes: &[Found]) -> String {
         let remark = case.log.remark.as_deref().unwrap_or("the message fits, but other causes print it too.");
         return format!("Perhaps out of memory: {remark}");
     }
-    let mut said = causes.first().map_or_else(String::new, |found| (found.about.say)(case));
-    if let Some(which) = which_of_several(case, &said) {
-        said = format!("{said} {which}");
-    }
+    let said = causes.first().map_or_else(String::new, |found| causes::say(found.about.cause, case));
+    let which = which_of_several(case, &said);
+    let said = and(said, which);
     match &case.place.because {
         Some(because) if case.place.is_elsewhere() => format!(
             "This log seems to come from another machine ({because}), so I read it alone and touch nothing here. {said}"

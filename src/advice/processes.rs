@@ -32,6 +32,12 @@ pub struct UsedByOthers {
     pub is_at_start: bool,
 }
 
+impl UsedByOthers {
+    pub fn when(self) -> &'static str {
+        if self.is_at_start { "when your run began" } else { "when your run failed" }
+    }
+}
+
 /// What others used, where that is enough to matter: when it failed as the log prints it, else what was not free when
 /// the run began, where the run would have fitted with that.
 pub(crate) fn used_by_others(diagnosis: &Diagnosis, place: &Place<'_>) -> Option<UsedByOthers> {

@@ -38,7 +38,7 @@ enum Kind<'a> {
     Fix(&'a str),
     /// A log in which nothing failed.
     Innocent(&'a str),
-    /// `src/memory/table.rs` reads the models; anything else is nobody's.
+    /// `src/memory/table.rs` reads the models, `src/advice` its tables; anything else is nobody's.
     Other(&'a str),
 }
 
@@ -55,7 +55,7 @@ impl Source {
         };
         match stem.split_once('/') {
             Some(("fixes", id)) => Kind::Fix(id),
-            Some(("models", _)) => Kind::Other(path),
+            Some(("advice" | "models", _)) => Kind::Other(path),
             Some(("entries", id)) => Kind::Entry(id),
             _ => Kind::Entry(stem),
         }

@@ -31,11 +31,11 @@ impl<'c, 'a> Outlook<'c, 'a> {
     }
 
     pub(crate) fn is_led_by(&self, cause: CauseKind) -> bool {
-        self.leading().is_some_and(|about| about.id == cause)
+        self.leading().is_some_and(|about| about.cause == cause)
     }
 
     pub(crate) fn has_cause(&self, cause: CauseKind) -> bool {
-        self.causes.iter().any(|found| found.about.id == cause)
+        self.causes.iter().any(|found| found.about.cause == cause)
     }
 
     /// Whether the run's own doing is to blame: then what it was doing tells what to change.

@@ -46,10 +46,9 @@ fn why_there_is_room(case: &Case<'_>, causes: &[Found]) -> Option<String> {
         return Some(format!("process {} held {} when it failed; it no longer does", gone.pid, gone.bytes));
     }
     if let Some(others) = case.used_by_others {
-        let are_blamed = causes.first().is_some_and(|found| found.about.id == CauseKind::OtherProcess);
-        let when = if others.is_at_start { "when your run began" } else { "when your run failed" };
+        let are_blamed = causes.first().is_some_and(|found| found.about.cause == CauseKind::OtherProcess);
         return (are_blamed && case.place.is_here())
-            .then(|| format!("others held {} of the card {when}; now there is room", others.bytes));
+            .then(|| format!("others held {} of the card {}; now there is room", others.bytes, others.when()));
     }
     let facts = &case.log.facts;
     let (requested, free) = (facts.requested_bytes?, facts.free_bytes?);
@@ -70,7 +69,7 @@ pub(crate) fn run_now(case: &Case<'_>) -> PlannedFix {
 pub(crate) fn fresh_start(case: &Case<'_>, causes: &[Found]) -> Option<PlannedFix> {
     let facts = &case.log.facts;
     let (free, requested) = (facts.free_bytes?, facts.requested_bytes?);
-    let is_unknown = causes.first().is_some_and(|found| found.about.id == CauseKind::Unknown);
+    let is_unknown = causes.first().is_some_and(|found| found.about.cause == CauseKind::Unknown);
     let had_plenty = free >= requested.plus(requested).plus(Bytes::gib(1));
     if !is_unknown || !had_plenty || case.log.memory != Some(MemoryKind::Gpu) {
         return None;

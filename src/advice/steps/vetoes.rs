@@ -64,7 +64,7 @@ pub(crate) fn of_process_step(step: &PlannedFix, outlook: &Outlook<'_, '_>) -> O
 /// Whether a fix is the answer to the leading cause or to what the run was doing.
 pub(crate) fn answers(fix: &Fix, outlook: &Outlook<'_, '_>) -> bool {
     let leads = &fix.leads;
-    if outlook.leading().is_some_and(|about| leads.causes.contains(&about.id)) {
+    if outlook.leading().is_some_and(|about| leads.causes.contains(&about.cause)) {
         return true;
     }
     let log = outlook.case.log;
