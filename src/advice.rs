@@ -12,6 +12,7 @@ mod headline;
 pub(crate) mod input;
 pub(crate) mod ledger;
 pub(crate) mod machine;
+mod names;
 pub(crate) mod naming;
 mod notes;
 pub(crate) mod offer;

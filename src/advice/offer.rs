@@ -122,7 +122,7 @@ fn is_of_one_group(one: &GpuProcess, other: &GpuProcess) -> bool {
 
 /// Whether a request reaches what the other request is for, too.
 fn reaches(release: &Release, theirs: &Release) -> bool {
-    let is_same_server = (theirs.api, &theirs.door) == (release.api, &release.door);
+    let is_same_server = (theirs.way, &theirs.door) == (release.way, &release.door);
     is_same_server && (release.model.is_none() || theirs.model.is_none() || theirs.model == release.model)
 }
 

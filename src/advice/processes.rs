@@ -8,6 +8,7 @@ use super::engine;
 use super::figures::{are_ranks, is_negligible, live_need, used_by_others_at_crash, used_by_others_at_start};
 use super::input::Situation;
 use super::machine::place::{Fate, Named, Place};
+use super::naming::name_of;
 use super::release;
 use crate::gpu::activity::Activity;
 use crate::gpu::{Device, GpuProcess, ProcessKey};
@@ -143,6 +144,13 @@ pub struct Foreign<'a> {
     pub row: &'a GpuProcess,
     pub bytes: Bytes,
     pub user: &'a str,
+}
+
+impl Foreign<'_> {
+    /// The process with its user: "grace's python train.py (812)".
+    pub fn name(&self) -> String {
+        format!("{}'s {}", self.user, name_of(self.row))
+    }
 }
 
 /// The process of another user that uses most of the GPU now, where the log may be from here.

@@ -2,6 +2,7 @@
 //! of how far it has come.
 
 use super::input::Situation;
+use super::names::NAMES;
 use super::naming::{file_name, name_of};
 use crate::gpu::{Device, GpuProcess, ProcessKey};
 use crate::knowledge::program::{Program, Trait};
@@ -26,34 +27,6 @@ pub struct Tried {
     /// What it used when it was seen last.
     pub holds: Bytes,
 }
-
-/// Programs that start others: their name says nothing about what ran.
-const STARTERS: &[&str] = &[
-    "sudo",
-    "nohup",
-    "env",
-    "time",
-    "nice",
-    "srun",
-    "mpirun",
-    "mpiexec",
-    "uv",
-    "run",
-    "poetry",
-    "pipenv",
-    "conda",
-    "torchrun",
-    "accelerate",
-    "deepspeed",
-    "launch",
-    "python",
-    "python2",
-    "python3",
-    "pypy3",
-];
-
-/// Scripts of many programs: their name alone says nothing.
-const COMMON_SCRIPTS: &[&str] = &["main.py", "app.py", "run.py", "server.py", "launch.py", "webui.py"];
 
 /// What failed, as far as a process can be recognized by it.
 enum Ran<'a> {
@@ -129,7 +102,7 @@ fn what_ran<'a>(situation: &Situation<'a>) -> Option<Ran<'a>> {
         return Some(Ran::Script(script));
     }
     let words = line.split_whitespace().filter(|word| !word.starts_with('-') && !word.contains('='));
-    if let Some(program) = words.map(file_name).find(|word| !STARTERS.contains(word) && word.len() > 2) {
+    if let Some(program) = words.map(file_name).find(|word| !NAMES.starters.contains(word) && word.len() > 2) {
         return Some(Ran::Program(program));
     }
     // Of some servers a machine mostly runs one: their name is enough.
@@ -149,7 +122,7 @@ fn runs(row: &GpuProcess, ran: &Ran<'_>, program: &str) -> bool {
     let mut lines = row.command.known().into_iter().chain(&row.server_command);
     match ran {
         Ran::Script(script) => {
-            let is_unmistakable = !COMMON_SCRIPTS.contains(&file_name(script));
+            let is_unmistakable = !NAMES.common_scripts.contains(&file_name(script));
             let may_be_it = name == program || name.is_empty() || name.starts_with("python");
             (is_unmistakable || may_be_it)
                 && lines.any(|line| script_of(line).is_some_and(|other| is_same_script(script, other)))

@@ -27,7 +27,7 @@ pub(crate) fn explained(advice: &Advice) -> Vec<Part> {
 
 fn causes_found(advice: &Advice) -> Vec<String> {
     let found = advice.verdict.causes.iter().zip(&advice.why.causes);
-    found.map(|(cause, rule)| format!("{} ({}): {rule}", causes::name(cause.cause), cause.strength.word())).collect()
+    found.map(|(cause, rule)| format!("{} ({}): {rule}", causes::name(cause.cause), cause.strength.as_ref())).collect()
 }
 
 fn steps_placed(advice: &Advice) -> Vec<String> {
@@ -40,7 +40,7 @@ fn steps_placed(advice: &Advice) -> Vec<String> {
                 (None, _) => String::new(),
             };
             let rule = rule.unwrap_or(IN_ITS_PLACE);
-            format!("{}. {}: {frees}enough: {}; placed by: {rule}", at + 1, planned.fix, planned.enough.word())
+            format!("{}. {}: {frees}enough: {}; placed by: {rule}", at + 1, planned.fix, planned.enough.as_ref())
         })
         .collect()
 }

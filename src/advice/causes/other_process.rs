@@ -89,7 +89,7 @@ fn users_now(case: &Case<'_>) -> Vec<(String, Bytes)> {
         }
     }
     if let (Some(foreign), None) = (case.largest_foreign, case.place.same_machine) {
-        let said = format!("{}'s {} holds {} of the card here now", foreign.user, name_of(foreign.row), foreign.bytes);
+        let said = format!("{} holds {} of the card here now", foreign.name(), foreign.bytes);
         users.push((said, foreign.bytes));
     }
     users
@@ -195,35 +195,18 @@ fn used_then_and_free_now(case: &Case<'_>) -> Option<String> {
 fn users_in_words(case: &Case<'_>) -> String {
     let gpu = gpu_in_words(&case.place, &case.log.facts);
     let may_be_anywhere = case.place.same_machine.is_none();
-    match (case.users.first(), case.largest_foreign) {
-        (Some(user), _) if may_be_anywhere => perhaps(case, &gpu, &name_of(user.row), user.row.used_bytes.value()),
-        (None, Some(foreign)) if may_be_anywhere => {
-            let name = format!("{}'s {}", foreign.user, name_of(foreign.row));
-            perhaps(case, &gpu, &name, Some(foreign.bytes))
-        }
-        (Some(user), _) => format!(
-            "{gpu} ran out of VRAM; right now {} holds {} of it.",
-            name_of(user.row),
-            amount(user.row.used_bytes.value())
+    let user = case.users.first().map(|user| (name_of(user.row), user.row.used_bytes.value()));
+    let foreign = case.largest_foreign.map(|foreign| (foreign.name(), Some(foreign.bytes)));
+    match (user, foreign) {
+        (Some((name, used)), _) | (None, Some((name, used))) if may_be_anywhere => format!(
+            "{gpu} ran out of VRAM; right now {name} holds {} of the {} on the card here. If your run was on it, that is in its way.",
+            amount(used),
+            amount(case.place.capacity())
         ),
-        (None, foreign) => {
-            let then = used_then(case, gpu);
-            match foreign {
-                Some(foreign) => {
-                    format!("{then}; right now {}'s {} has {}.", foreign.user, name_of(foreign.row), foreign.bytes)
-                }
-                None => format!("{then}."),
-            }
-        }
+        (Some((name, used)), _) => format!("{gpu} ran out of VRAM; right now {name} holds {} of it.", amount(used)),
+        (None, Some((name, used))) => format!("{}; right now {name} has {}.", used_then(case, gpu), amount(used)),
+        (None, None) => format!("{}.", used_then(case, gpu)),
     }
-}
-
-fn perhaps(case: &Case<'_>, gpu: &str, name: &str, used: Option<Bytes>) -> String {
-    format!(
-        "{gpu} ran out of VRAM; right now {name} holds {} of the {} on the card here. If your run was on it, that is in its way.",
-        amount(used),
-        amount(case.place.capacity())
-    )
 }
 
 fn used_then(case: &Case<'_>, gpu: String) -> String {

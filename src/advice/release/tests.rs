@@ -125,7 +125,7 @@ fn a_kernel_is_restarted_by_the_server_that_started_it() {
     let door = Door::Notebook { kernel: KERNEL.into(), runtime: "/home/a da/runtime".into(), server: 900 };
     assert_eq!(release.door, door);
     assert_eq!(release.command(), None, "the token is not for the clipboard");
-    assert!(release.means().contains("variables are lost"));
+    assert!(release.way.means.contains("variables are lost"));
     let requests = release.changes(Some(&said(200, "[]"))).unwrap();
     assert_eq!(requests[0].path, format!("/api/kernels/{KERNEL}/restart"));
 }

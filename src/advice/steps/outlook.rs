@@ -2,7 +2,6 @@
 
 use crate::advice::case::Case;
 use crate::advice::causes::{About, Blames, Found};
-use crate::advice::fit::FitAdvice;
 use crate::advice::verdict::CauseKind;
 use crate::units::Bytes;
 
@@ -71,10 +70,5 @@ impl<'c, 'a> Outlook<'c, 'a> {
         let Some(fit) = self.case.fit_ahead() else { return false };
         let is_hopeless = fit.has_weights_beyond() || !self.is_led_by(CauseKind::OtherProcess);
         is_hopeless && fit.beyond().is_some()
-    }
-
-    /// The sums of the model from here on.
-    pub(crate) fn fit(&self) -> Option<&'c FitAdvice> {
-        self.case.fit_ahead()
     }
 }

@@ -99,7 +99,7 @@ fn wish(row: &GpuProcess) -> String {
         return "Could you end it, or tell me when it will be done?".to_owned();
     };
     match release.command() {
-        Some(command) if release.api == Api::Ollama => {
+        Some(command) if release.way.api == Api::Ollama => {
             format!("Could you unload its model (`{command}`), or tell me when it is no longer needed?")
         }
         _ => "Could you have it release memory, or tell me when it will be done?".to_owned(),

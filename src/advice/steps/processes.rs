@@ -231,10 +231,10 @@ fn get_back(row: &GpuProcess) -> String {
 /// A request to its own program comes before stopping what runs it, and that before terminating it alone.
 fn in_the_gentlest_way(planned: PlannedFix, row: &GpuProcess, is_own: bool) -> PlannedFix {
     if let Some(release) = release::route(row) {
-        let action = format!("{}. {}", release.asks(), release.means());
+        let action = format!("{}. {}", release.asks(), release.way.means);
         return PlannedFix {
-            costs: release.costs().into(),
-            safety: release.safety(),
+            costs: release.way.costs.into(),
+            safety: release.way.safety,
             release: Some(release.clone()),
             ..gently(planned, row, &action, release.command())
         };
