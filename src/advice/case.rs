@@ -10,7 +10,6 @@ use super::input::{ChangedFit, Remembered, Situation};
 use super::ledger::{self, Ledger};
 use super::machine;
 use super::machine::place::{Named, Place};
-use super::offer::Seen;
 use super::other_gpu::{self, OtherGpu};
 use super::processes::{self, Foreign, UsedByOthers, User};
 use super::retry::{self, Retry};
@@ -147,11 +146,6 @@ impl<'a> Case<'a> {
             located: self.place.device.map(|device| device.index).or(earlier),
             tried,
         }
-    }
-
-    /// Who looks at which machine; `None` where the log is read alone.
-    pub fn seen(&self) -> Option<Seen<'a>> {
-        self.situation.seen()
     }
 
     /// Whether it is the memory of a GPU that ran out.

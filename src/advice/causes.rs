@@ -97,42 +97,22 @@ const RULES: &[(Strength, &[Rule])] = &[
     ),
 ];
 
-/// A cause with the rule that found it.
-#[derive(Debug)]
-pub struct Found {
-    pub about: &'static About,
-    pub rule: &'static str,
-    pub strength: Strength,
-    pub evidence: Vec<String>,
-}
-
-impl Found {
-    pub fn told(&self) -> Cause {
-        Cause {
-            cause: self.about.cause,
-            strength: self.strength,
-            weight: self.strength.weight(),
-            evidence: self.evidence.clone(),
-        }
-    }
-}
-
 /// The causes that find evidence, the leading one first, each by its strongest rule. None where no memory ran out.
-pub(crate) fn weigh(case: &Case<'_>) -> Vec<Found> {
+pub(crate) fn weigh(case: &Case<'_>) -> Vec<Cause> {
     if case.log.oom == Oom::No {
         return Vec::new();
     }
     let rules = RULES.iter().flat_map(|(strength, rules)| rules.iter().map(move |rule| (*strength, rule)));
-    let mut found: Vec<Found> = Vec::new();
+    let mut found: Vec<Cause> = Vec::new();
     for (strength, (cause, rule, find)) in rules {
         // "Unknown" stands alone: what the log cannot tell is no cause beside others, and where the program's own
         // mistake is the cause, nothing else is.
-        let is_excluded = found.iter().any(|other| [*cause, Unknown].contains(&other.about.cause));
+        let is_excluded = found.iter().any(|other| [*cause, Unknown].contains(&other.cause));
         if is_excluded || *cause == Unknown && !found.is_empty() {
             continue;
         }
-        if let (Some(evidence), Some(about)) = (find(case), about(*cause)) {
-            found.push(Found { about, rule, strength, evidence });
+        if let Some(evidence) = find(case) {
+            found.push(Cause { cause: *cause, strength, weight: strength.weight(), evidence, rule });
         }
     }
     found
@@ -165,7 +145,7 @@ pub(crate) fn name(cause: CauseKind) -> &'static str {
     about(cause).map_or("", |about| about.name)
 }
 
-fn about(cause: CauseKind) -> Option<&'static About> {
+pub(crate) fn about(cause: CauseKind) -> Option<&'static About> {
     ABOUT.iter().find(|about| about.cause == cause)
 }
 
@@ -219,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_living_holder_leads() {
+    fn a_named_process_that_still_runs_leads() {
         let mut kernel = process(4242, held());
         kernel.recognised_as = Some("notebook sweep.ipynb".into());
         let advice = advice(&torch_oom(&[(4242, held())]), vec![kernel, process(8, Bytes::gib(4))]);
@@ -231,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_holds_the_rest_is_not_blamed_once_there_is_room() {
+    fn other_processes_are_not_blamed_once_enough_vram_is_free() {
         // Named, and of another size than what is missing: 12.2 GiB is free, 9.3 is needed.
         let named = advice(&torch_oom(&[(4242, held())]), vec![process(4242, held())]);
         assert!(named.verdict.sentence.contains("may simply work"), "{}", named.verdict.sentence);
@@ -253,13 +233,13 @@ mod tests {
     }
 
     #[test]
-    fn a_named_holder_that_ended_is_said_to_be_gone() {
+    fn a_named_process_that_has_exited_is_said_to_be_gone() {
         let advice = advice(&torch_oom(&[(4242, held())]), vec![]);
         assert!(advice.verdict.sentence.contains("it is gone now: 23.4 GiB is free"), "{}", advice.verdict.sentence);
     }
 
     #[test]
-    fn a_log_from_elsewhere_says_so_and_offers_nobody() {
+    fn for_a_log_from_another_machine_no_process_is_offered() {
         let mut diagnosis = torch_oom(&[(4242, held())]);
         diagnosis.facts.total_bytes = Some(Bytes::mib(81_000));
         let advice = advice(&diagnosis, vec![process(4242, held())]);
@@ -269,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_alone_on_its_card_is_not_blamed_on_others() {
+    fn a_run_alone_on_its_gpu_is_not_blamed_on_other_processes() {
         let mut diagnosis = torch_oom(&[]);
         diagnosis.facts.process_bytes = Some(Bytes::mib(17_500));
         diagnosis.facts.free_bytes = Some(Bytes::mib(6_700));
@@ -310,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_allocator_holds_in_reserve_does_not_make_a_run_too_big() {
+    fn what_the_allocator_has_reserved_does_not_make_a_run_too_big() {
         let mut diagnosis = torch_oom(&[]);
         diagnosis.facts.requested_bytes = Some(Bytes::gib(2));
         diagnosis.facts.allocated_bytes = Some(Bytes::gib(14));
@@ -322,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn once_one_let_go_the_next_is_not_blamed_where_nothing_tells_how_much_is_missing() {
+    fn after_one_process_freed_memory_the_next_is_not_blamed_if_the_need_is_unknown() {
         let mut bare = torch_oom(&[]);
         (bare.facts.requested_bytes, bare.facts.process_bytes) = (None, None);
         let here = Snapshot { devices: vec![device(0, vec![process(7, Bytes::gib(6))])], ..snapshot(0) };
@@ -341,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_started_after_the_crash_is_named_and_not_offered() {
+    fn a_process_started_after_the_crash_is_named_and_not_offered() {
         let mut late = process(7, Bytes::gib(16));
         late.started_at = Reading::Known(noon_plus(60));
         let mut diagnosis = torch_oom(&[]);

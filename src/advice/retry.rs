@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_is_on_its_way_again_is_no_other_program() {
+    fn a_run_that_was_started_again_is_not_another_process() {
         let late = |holds| started_since("python sets/train.py --batch 8", holds);
         let short = advice(Some(LINE), vec![late(Bytes::gib(1))], vec![]);
         assert!(short.verdict.sentence.contains("neither its own nor free"), "{}", short.verdict.sentence);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_none_is_taken_for_the_next_try_and_ranks_are_one() {
+    fn of_several_runs_none_is_taken_for_the_retry_and_ranks_are_one_run() {
         let of = |pid: u32, group: Option<u32>| {
             let mut row = started_since("python sets/train.py --lr 3", Bytes::gib(4));
             (row.pid, row.start_ticks) = (pid, Reading::Known(u64::from(pid)));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_next_try_that_has_ended_is_remembered() {
+    fn a_retry_that_has_exited_is_remembered() {
         let viewer = Viewer { uid: 1000, lineage: vec![900, 1], ..Viewer::default() };
         let failed = torch_oom(&[]);
         let at = |rows: Vec<GpuProcess>, before: Option<&Remembered>| {
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn another_program_another_users_or_one_that_was_there_before_is_no_next_try() {
+    fn another_program_another_users_or_an_earlier_process_is_no_retry() {
         let next = |command, row| advice(command, vec![row], vec![]).verdict.sentence.contains("on its way");
         let mine = started_since("python train.py", Bytes::gib(2));
         assert!(next(Some(LINE), mine.clone()));

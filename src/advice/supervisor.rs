@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_none_goes_into_no_command() {
+    fn a_malformed_name_goes_into_no_command() {
         let managers = ["slurm:$(reboot)", "service:a;b.service", "service:", "service:-a", "cron:x", "x"];
         for word in managers {
             assert_eq!(of(Some(word), None), None, "{word}");
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn another_users_own_systemd_can_not_be_told_from_here() {
+    fn another_users_own_systemd_has_no_command_here() {
         let unit = of(Some("user-service:comfy.service"), None).unwrap();
         assert_eq!(unit.stop(false), None);
         assert!(of(Some("service:comfy.service"), None).unwrap().stop(false).is_some());

@@ -40,6 +40,9 @@ pub struct Cause {
     pub weight: f64,
     /// In sentences, with line numbers.
     pub evidence: Vec<String>,
+    /// The rule that found it.
+    #[serde(skip)]
+    pub rule: &'static str,
 }
 
 /// What ran out and why.

@@ -80,7 +80,7 @@ fn outline(advice: &Advice) -> String {
             .map(|fit| format!("fit: {}, total {}, fits {:?}", fit.engine, mib(fit.total_bytes), fit.fits)),
     );
     lines.extend(advice.plan.iter().map(step_line));
-    lines.extend(not_offered_lines(&advice.why.not_offered));
+    lines.extend(not_offered_lines(&advice.not_offered));
     lines.join("\n") + "\n"
 }
 

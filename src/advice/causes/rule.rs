@@ -7,7 +7,7 @@ use crate::advice::verdict::CauseKind;
 /// What a cause is, whichever rule found it: a row of `knowledge/advice/causes.ron`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct About {
+pub(crate) struct About {
     pub cause: CauseKind,
     /// In words: "another process".
     pub name: &'static str,
@@ -24,14 +24,14 @@ pub struct About {
 
 impl About {
     /// What keeps a failure of this cause from happening again, in a sentence.
-    pub fn prevention(&self, is_training: bool) -> &'static str {
+    pub(crate) fn prevention(&self, is_training: bool) -> &'static str {
         let in_training = if is_training { self.prevent_in_training } else { None };
         in_training.unwrap_or(self.prevent)
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub enum Blames {
+pub(crate) enum Blames {
     /// Other processes on the GPU.
     Others,
     /// What the run itself does: what it was doing tells what to change.
@@ -44,7 +44,7 @@ pub enum Blames {
 
 /// Whether the sentence about what the model takes belongs to the verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub enum SpeaksOfSize {
+pub(crate) enum SpeaksOfSize {
     Always,
     WhileLoading,
     Never,

@@ -95,7 +95,7 @@ mod tests {
     use super::model;
 
     #[test]
-    fn the_same_model_however_it_is_printed_and_never_two_models() {
+    fn a_gpu_model_is_recognized_in_every_spelling_and_two_models_stay_two() {
         let same = [
             ("NVIDIA GeForce RTX 3060", "GeForce RTX 3060"),
             ("NVIDIA GeForce RTX 4060 Laptop GPU", "RTX 4060 Laptop"),

@@ -6,6 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 use strum::AsRefStr;
 
+use crate::advice::naming::uncapitalized;
 use crate::advice::other_gpu::RoomOn;
 use crate::advice::release::Release;
 use crate::advice::rerun::Changes;
@@ -31,6 +32,12 @@ pub struct Step {
     /// The versions that the command is right for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub versions: Option<String>,
+}
+
+impl Step {
+    pub(crate) fn new(action: String, command: Option<String>, why: String, expect: &str, if_not: &str) -> Step {
+        Step { action, command, why, expect: expect.to_owned(), if_not: if_not.to_owned(), versions: None }
+    }
 }
 
 /// Whether a step gets the run going. As a text it is the word of the JSON contract.
@@ -113,6 +120,9 @@ pub struct PlannedFix {
     /// The process releases its memory by the step's command: better than terminating it.
     #[serde(skip)]
     pub gentle: bool,
+    /// What put it where it is; `None` for its place in the entry.
+    #[serde(skip)]
+    pub placed_by: Option<&'static str>,
     /// How oomdoctor can ask the process's program for that itself.
     #[serde(skip)]
     pub release: Option<Release>,
@@ -127,6 +137,18 @@ impl PlannedFix {
     /// The same for a fix of the knowledge base.
     pub fn of(fix: &Fix) -> PlannedFix {
         PlannedFix { title: fix.title.clone(), safety: fix.safety, ..PlannedFix::named(fix.id, &fix.costs) }
+    }
+
+    /// The step with a condition in front of what to do.
+    pub(crate) fn with_condition(mut self, condition: &str) -> PlannedFix {
+        for step in &mut self.steps {
+            step.action = format!("{condition}{}", uncapitalized(&step.action));
+        }
+        self
+    }
+
+    pub(crate) fn is_about_the_same(&self, other: &PlannedFix) -> bool {
+        (self.target, &self.title) == (other.target, &other.title)
     }
 
     /// Whether it is about a process: to terminate it or to have it release memory.
