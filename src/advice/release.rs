@@ -28,7 +28,7 @@ pub struct Release {
     pub model: Option<String>,
 }
 
-/// An API that releases memory, and what is asked of it: a row of `knowledge/advice/releases.ron`.
+/// An API that releases memory, and what is asked of it: a row of `knowledge/advice/apis.ron`.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Way {
@@ -83,8 +83,7 @@ pub enum Api {
 }
 
 /// The APIs that release memory.
-pub static WAYS: LazyLock<Vec<Way>> =
-    LazyLock::new(|| packed::table(include_str!("../../knowledge/advice/releases.ron")));
+pub static WAYS: LazyLock<Vec<Way>> = LazyLock::new(|| packed::table(include_str!("../../knowledge/advice/apis.ron")));
 
 /// Where to knock. There is no way to say any other machine than this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
