@@ -4,7 +4,6 @@
 
 mod after;
 mod answer;
-mod basis;
 pub(crate) mod effect;
 pub(crate) mod holders;
 mod kind;
@@ -34,8 +33,7 @@ use crate::memory::spare::SPARE;
 use crate::units::Bytes;
 pub(crate) use after::changed;
 pub use answer::FitAdvice;
-pub(crate) use answer::{FitChoice, FitModel, Parts};
-use basis::Basis;
+pub(crate) use answer::{FitChoice, FitModel};
 use effect::{Effect, Run};
 use kind::kind_of;
 use model::Known;
@@ -78,7 +76,7 @@ pub(crate) fn fit(question: Question<'_>, room: Room) -> Option<FitAdvice> {
     match model::known(question.model, &diagnosis.run, kind.is_torch()) {
         Some(known) => Some(of_model(question, kind, known, room, smaller_share)),
         None if kind == Kind::Train => trained::advice(diagnosis),
-        None => smaller_share.map(|effect| FitAdvice { effects: vec![effect], ..FitAdvice::of("vLLM") }),
+        None => smaller_share.map(|effect| FitAdvice { engine: "vLLM", effects: vec![effect], ..FitAdvice::default() }),
     }
 }
 
@@ -163,10 +161,14 @@ fn of_model(
     let mut effects = effects(question, &run, &all, &limits);
     effects.extend(smaller_share.map(|effect| effect.held_against(&engine, shape, &room)));
     let fits_as_it_is = fits(&engine, shape, card);
-    let (choices, instead) = match fits_as_it_is {
+    let (mut choices, instead) = match fits_as_it_is {
         Some(false) => choices(&known, &run, &all, &room),
         _ => (Vec::new(), Vec::new()),
     };
+    if setup::context(diagnosis).is_none() {
+        // What they free follows from an assumption.
+        choices.iter_mut().filter_map(|choice| choice.frees_is.as_mut()).for_each(|is| *is = Is::About);
+    }
     let too_much = limits.too_much(&engine, shape);
     notes.extend(notes_of(diagnosis, &room, too_much));
     let fits = fits_as_it_is.or(too_much.map(|_| false));
@@ -175,28 +177,24 @@ fn of_model(
     }
     let why_not_known = estimate.why_not().unwrap_or(room.why_not);
     FitAdvice {
+        engine: engine.name(),
         effects,
         context_tokens: if limits.is_blind { None } else { engine.context(shape) },
-        parts: Some(Parts::of(&estimate)),
         total_bytes: estimate.total(),
         free_now_bytes: room.free,
         card_bytes: room.capacity,
         headroom_bytes: headroom(&engine, &estimate),
         fits,
         why_not_known: fits.is_none().then(|| why_not_known.to_owned()),
-        choices: if has_assumed_context(diagnosis) {
-            choices.into_iter().map(FitChoice::about).collect()
-        } else {
-            choices
-        },
+        choices,
         sizes: offers::sizes(engine, shape, card),
         instead,
         notes,
         is_now: room.is_now,
-        basis: (!limits.is_blind).then(|| Arc::new(Basis::new(&known.name, &known.quantization, shape, engine))),
         each: limits.card.map(|card| card.each).unwrap_or_default(),
-        model: Some(FitModel::of(known)),
-        ..FitAdvice::of(engine.name())
+        parts: Some(estimate),
+        model: Some(FitModel::of(&known)),
+        basis: (!limits.is_blind).then(|| (engine, Arc::new(known.shape))),
     }
 }
 
@@ -220,10 +218,6 @@ fn headroom(engine: &Engine, estimate: &Estimate) -> Bytes {
     }
 }
 
-fn has_assumed_context(diagnosis: &Diagnosis) -> bool {
-    setup::context(diagnosis).is_none()
-}
-
 /// The choices that fit, best first; and what would fit instead where all of them are poor.
 fn choices(known: &Known, run: &Run<'_>, all: &[Choice], room: &Room) -> (Vec<FitChoice>, Vec<String>) {
     let fitting = offers::ranked(all, run.engine, run.shape);
@@ -238,7 +232,7 @@ fn effects(question: Question<'_>, run: &Run<'_>, all: &[Choice], limits: &Limit
     let on_gpu = diagnosis.run.layers_offloaded.map(|(on, _)| on);
     let mut effects = effect::effects(all, run);
     effects.extend(effect::tries(setup::context(diagnosis), on_gpu, run));
-    if has_assumed_context(diagnosis) {
+    if setup::context(diagnosis).is_none() {
         effects.iter_mut().filter_map(|effect| effect.frees.as_mut()).for_each(|(_, is)| *is = Is::About);
     }
     // Where the optimizer is made all else is there: no more is freed than the run had.

@@ -188,7 +188,7 @@ fn once_exited(here: &Snapshot, pid: u32) -> (Option<Snapshot>, Option<FailedRun
 
 /// This machine now, or why it can't be read.
 fn this_machine(global: &Global) -> (Option<Snapshot>, Option<String>) {
-    match ThisMachine::read_once(&global.sampling()) {
+    match ThisMachine::read_once(&global.sampling) {
         Ok(snapshot) => (Some(snapshot.harmless()), None),
         Err(why) => (None, Some(why)),
     }

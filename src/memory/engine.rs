@@ -68,15 +68,21 @@ pub fn ollama_expects(shape: &ModelShape, settings: &Settings) -> Option<Bytes> 
     Some(Bytes(shape.weights.as_ref().ok()?.in_file().saturating_add(cache)))
 }
 
-/// Which program runs a model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Which program runs a model, and how a command line names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Kind {
-    /// llama.cpp and what is built on it.
+    /// llama-server and llama-cli.
+    #[value(name = "llama.cpp")]
     LlamaCpp,
+    /// Ollama.
     Ollama,
+    /// vLLM.
     Vllm,
+    /// SGLang.
     Sglang,
+    /// Python with transformers.
     Transformers,
+    /// Training, see --dtype, --optimizer and --zero.
     Train,
 }
 

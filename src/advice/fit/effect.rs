@@ -39,9 +39,7 @@ impl Effect {
     pub fn of(fix: FixId) -> Effect {
         Effect { fix, frees: None, fits: None, value: None, download: None, lacks_ram: None, is_idle: false }
     }
-}
 
-impl Effect {
     /// It frees no more than this.
     pub fn free_at_most(&mut self, most: Bytes) {
         let frees = self.frees.map(|(bytes, is)| (bytes.min(most), is));

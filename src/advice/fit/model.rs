@@ -3,6 +3,7 @@
 //! contradicts the log is not taken. Bytes and tokens. Knows nothing of budgets.
 
 use crate::knowledge::run::Run;
+use crate::memory::gguf::Gguf;
 use crate::memory::quant;
 use crate::memory::shape::{Cache, Experts, Figures, Is, Layer, Window, from_gguf};
 use crate::memory::weights::{LayerWeights, WeightSums};
@@ -164,12 +165,8 @@ fn by_dimensions(run: &Run) -> Option<Known> {
     shape.quantization = Some(quantisation.name.clone());
     (shape.weights_are, shape.cache_is) = (Is::About, if windowed { Is::About } else { shape.cache_is });
     let how = format!("by the dimensions that the log prints, {} {}", quantisation.name, quantisation.how);
-    (shape.layers.is_ok() && !windowed && shape.heads > 0).then_some(Known {
-        name: figures.name,
-        quantization: quantisation.name,
-        how,
-        shape,
-    })
+    let is_enough = shape.layers.is_ok() && !windowed && shape.heads > 0;
+    is_enough.then_some(Known { name: figures.name, quantization: quantisation.name, how, shape })
 }
 
 /// A model by its buffers alone: layers of one size, a cache that grows with the context. All of it is about.
@@ -182,19 +179,12 @@ fn by_buffers(run: &Run) -> Option<Known> {
     let shape = ModelShape {
         name: run.model.clone(),
         architecture: run.architecture.clone().unwrap_or_default(),
-        parameters: None,
         quantization: Some(quantisation.name.clone()),
         storage: Storage::Gguf,
         context_trained: run.printed_number("n_ctx_train"),
         embedding: run.printed_number("n_embd").unwrap_or(0),
         heads: run.printed_number("n_head").unwrap_or(0),
-        feed_forward: 0,
         vocab: run.printed_number("n_vocab").unwrap_or(0),
-        window: 0,
-        mla: false,
-        experts: 0,
-        experts_used: 0,
-        per_layer: 0,
         layers: Err("the log prints no KV cache".into()),
         cache_is: Is::About,
         weights: Ok(WeightSums {
@@ -203,11 +193,7 @@ fn by_buffers(run: &Run) -> Option<Known> {
             ..WeightSums::default()
         }),
         weights_are: Is::About,
-        projector: 0,
-        encoding: 0,
-        encoder: None,
-        vision: 0,
-        tensors: Vec::new(),
+        ..from_gguf(&Gguf::default())
     };
     let how = "by the buffers that the log prints".to_owned();
     Some(Known { name: own_name(run), quantization: quantisation.name, how, shape })

@@ -84,6 +84,7 @@ pub(crate) fn advice(diagnosis: &Diagnosis) -> Option<FitAdvice> {
         effects.extend(fixes.map(|fix| Effect { frees, fits: Some(false), ..Effect::of(*fix) }));
     }
     Some(FitAdvice {
+        engine: "vLLM",
         context_tokens: Some(asked),
         total_bytes: needed,
         free_now_bytes: free,
@@ -93,7 +94,7 @@ pub(crate) fn advice(diagnosis: &Diagnosis) -> Option<FitAdvice> {
             "by vLLM's own figures of its KV cache; they grow evenly with the length, but for windowed layers".into(),
         ],
         effects,
-        ..FitAdvice::of("vLLM")
+        ..FitAdvice::default()
     })
 }
 

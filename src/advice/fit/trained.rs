@@ -17,9 +17,10 @@ pub(crate) fn advice(diagnosis: &Diagnosis) -> Option<FitAdvice> {
     let saved = Bytes(full.saturating_sub(eight_bit));
     let effect = Effect { frees: Some((saved, Is::About)), ..Effect::of(FixId::EIGHT_BIT_OPTIMIZER) };
     Some(FitAdvice {
+        engine: "training",
         effects: vec![effect],
         why_not_known: Some("the log does not name the model".into()),
         notes: vec![format!("AdamW is assumed to train the {trained} parameters that the log counts")],
-        ..FitAdvice::of("training")
+        ..FitAdvice::default()
     })
 }

@@ -8,15 +8,16 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::arguments;
-use super::flags::EngineName;
 use super::flags::FitArgs;
 use super::locate;
 use super::located::{Located, Source};
+use super::machine::Machine;
 use super::stores::{self, Found};
 use crate::advice::fit::holders::Holder;
 use crate::cli::output::pretty;
 use crate::gpu::SCHEMA;
 use crate::memory::card::Card;
+use crate::memory::engine::Kind;
 use crate::memory::fits::longest;
 use crate::memory::words::tokens_in_words;
 use crate::memory::{Engine, Settings, best_layers};
@@ -67,16 +68,16 @@ struct ListedModel {
 /// The text or JSON, and whether any model fits whole.
 pub(super) fn answer(
     args: &FitArgs,
-    card: Option<&Card>,
-    cards: &[Card],
+    machine: &Machine,
     holders: &[Holder],
 ) -> Result<(String, bool), String> {
+    let card = machine.card();
     let freed = holders.iter().fold(Bytes::ZERO, |sum, holder| sum.plus(holder.bytes));
     let then = card.filter(|_| freed > Bytes::ZERO);
     let then = then.map(|card| Card { free: card.free.plus(freed).min(card.total), ..card.clone() });
     let found = stores::all();
     let lines: Vec<ListedModel> =
-        found.into_iter().map(|(name, found)| line(args, name, located(&found), card, then.as_ref(), cards)).collect();
+        found.into_iter().map(|(name, found)| line(args, name, located(&found), machine, then.as_ref())).collect();
     let any = lines.iter().any(|line| line.largest_context.is_some());
     if !args.json {
         return Ok((as_text(&lines, card, holders), any));
@@ -102,9 +103,8 @@ fn line(
     args: &FitArgs,
     name: String,
     located: Result<Located, String>,
-    card: Option<&Card>,
+    machine: &Machine,
     then: Option<&Card>,
-    cards: &[Card],
 ) -> ListedModel {
     let mut line = ListedModel { name, ..ListedModel::default() };
     let located = match located {
@@ -112,22 +112,22 @@ fn line(
         Err(trouble) => return ListedModel { why_not_known: Some(trouble), ..line },
     };
     let shape = &located.shape;
-    let kind = if located.source == Source::Checkpoint { EngineName::Transformers } else { EngineName::LlamaCpp };
+    let kind = if located.source == Source::Checkpoint { Kind::Transformers } else { Kind::LlamaCpp };
     line.file = located.file.as_ref().map(|file| file.to_string_lossy().into_owned());
     line.quantization.clone_from(&shape.quantization);
     line.not_all_here = located.partial;
     line.weights_bytes = shape.weights.as_ref().ok().map(|sums| Bytes(sums.in_file()));
-    match (arguments::engine(args.engine.unwrap_or(kind), args, &located, card, cards), card) {
+    match (arguments::engine(args.engine.unwrap_or(kind), args, &located, machine), machine.card()) {
         (Ok(engine), Some(card)) => {
             line.why_not_known = engine.estimate(shape).why_not().map(str::to_owned);
             line.largest_context = longest(engine, shape, card);
             // Where one is not enough, all of them together, as llama.cpp takes them by itself.
-            let together = Card::together(cards).filter(|_| args.gpu.is_none());
+            let together = Card::together(&machine.cards).filter(|_| args.gpu.is_none());
             let laid_out = matches!(engine, Engine::LlamaCpp(_) | Engine::Ollama(_));
             let several = together.filter(|_| laid_out && line.largest_context.is_none());
             if let Some(several) = &several {
-                line.largest_context = longest(engine.over(cards.len()), shape, several);
-                line.cards = line.largest_context.map(|_| cards.len());
+                line.largest_context = longest(engine.over(machine.cards.len()), shape, several);
+                line.cards = line.largest_context.map(|_| machine.cards.len());
             }
             let card = several.as_ref().unwrap_or(card);
             if line.largest_context.is_none() {

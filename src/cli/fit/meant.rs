@@ -1,8 +1,8 @@
 //! Owns which quantisation a person means of a model that only the table knows: as they ask for it, as its name says, as
 //! Ollama's library has it, or the usual; and why, in words for the note. Knows nothing of sizes.
 
-use super::flags::EngineName;
 use super::flags::FitArgs;
+use crate::memory::engine::Kind;
 use crate::memory::quant;
 
 /// A quantisation that was chosen.
@@ -33,16 +33,16 @@ impl Meant {
 
 /// The engine that a name alone speaks of: a checkpoint in few bits is no file of llama.cpp's. A free name with `4bit` in
 /// it is no checkpoint's.
-pub(super) fn engine_of_name(model: &str) -> Option<EngineName> {
+pub(super) fn engine_of_name(model: &str) -> Option<Kind> {
     let (word, mix) = quant::in_name(model)?;
     let only_bits = !model.contains('/') && ["4BIT", "8BIT", "INT4", "INT8"].contains(&word.as_str());
-    (quant::of_checkpoint(mix) && !only_bits).then_some(EngineName::Vllm)
+    (quant::of_checkpoint(mix) && !only_bits).then_some(Kind::Vllm)
 }
 
 /// The quantisation that is meant, for the engine that is asked for or that the name speaks of.
-pub(super) fn meant(args: &FitArgs, model: &str, engine: Option<EngineName>) -> Result<Meant, String> {
-    let serves = matches!(engine, Some(EngineName::Vllm | EngineName::Sglang));
-    let of_torch = serves || matches!(engine, Some(EngineName::Transformers | EngineName::Train));
+pub(super) fn meant(args: &FitArgs, model: &str, engine: Option<Kind>) -> Result<Meant, String> {
+    let serves = matches!(engine, Some(Kind::Vllm | Kind::Sglang));
+    let of_torch = serves || matches!(engine, Some(Kind::Transformers | Kind::Train));
     let said = quant::in_name(model);
     let dtype = args.dtype.as_deref().filter(|dtype| serves || !dtype.eq_ignore_ascii_case("auto"));
     match (dtype, said) {
