@@ -9,12 +9,11 @@ pub(crate) mod holders;
 mod kind;
 mod model;
 mod offers;
-mod pool;
+mod printed;
 mod room;
 mod setup;
 #[cfg(test)]
 mod tests;
-mod trained;
 pub(crate) mod trial;
 pub(crate) mod words;
 
@@ -68,14 +67,14 @@ pub(crate) fn fit(question: Question<'_>, room: Room) -> Option<FitAdvice> {
     let kind = kind_of(diagnosis)?;
     let mut smaller_share = None;
     if kind == Kind::Vllm {
-        if let Some(pool) = pool::advice(diagnosis) {
+        if let Some(pool) = printed::of_cache(diagnosis) {
             return Some(pool);
         }
-        smaller_share = pool::smaller_share(diagnosis, room.failed_gpu);
+        smaller_share = printed::smaller_share(diagnosis, room.failed_gpu);
     }
     match model::known(question.model, &diagnosis.run, kind.is_torch()) {
         Some(known) => Some(of_model(question, kind, known, room, smaller_share)),
-        None if kind == Kind::Train => trained::advice(diagnosis),
+        None if kind == Kind::Train => printed::of_optimizer(diagnosis),
         None => smaller_share.map(|effect| FitAdvice { engine: "vLLM", effects: vec![effect], ..FitAdvice::default() }),
     }
 }

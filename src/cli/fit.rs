@@ -17,7 +17,6 @@ mod machine;
 mod meant;
 mod notes;
 mod other;
-mod requantised;
 mod spread;
 mod stores;
 mod words;
@@ -65,7 +64,7 @@ fn said(global: &Global, args: &FitArgs) -> Result<(String, bool), String> {
     let sampling = &global.sampling;
     let Some(model) = &args.model else {
         let machine = machine(sampling, args.gpu)?;
-        let holders = machine.holders(machine.card(), &viewer);
+        let holders = machine.card().map(|card| machine.holders(card, &viewer)).unwrap_or_default();
         return list::answer(args, &machine, &holders);
     };
     if let Some(drawing) = draws(model) {
@@ -175,7 +174,7 @@ fn find(args: &FitArgs, model: &str, engine: Option<Kind>) -> Result<(Located, O
         }
     }
     let requantised = match engine {
-        Some(Kind::Vllm | Kind::Sglang) => requantised::asked(args, model, &mut located),
+        Some(Kind::Vllm | Kind::Sglang) => meant::requantised(args, model, &mut located),
         _ => None,
     };
     Ok((located, requantised))
@@ -207,7 +206,7 @@ fn held(
         None => named.iter().map(|card| (*card, takes(engine, estimate, card))).collect(),
     };
     let held = cards.into_iter().map(|(card, takes)| Held {
-        holders: machine.holders(Some(card), viewer),
+        holders: machine.holders(card, viewer),
         card: card.clone(),
         takes,
     });

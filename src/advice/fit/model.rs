@@ -75,13 +75,12 @@ fn of_library(name: &str) -> Option<Quantisation> {
 }
 
 fn by_dtype(run: &Run) -> Quantisation {
-    match run.dtype.as_deref() {
-        Some("float32") => Quantisation { name: "float32".into(), mix: "F32", how: "as the log says" },
-        Some(half @ ("bfloat16" | "float16")) => {
-            Quantisation { name: half.into(), mix: "BF16", how: "as the log says" }
-        }
-        _ => Quantisation { name: "bfloat16".into(), mix: "BF16", how: "assumed" },
-    }
+    let (name, mix, how) = match run.dtype.as_deref() {
+        Some("float32") => ("float32", "F32", "as the log says"),
+        Some(half @ ("bfloat16" | "float16")) => (half, "BF16", "as the log says"),
+        _ => ("bfloat16", "BF16", "assumed"),
+    };
+    Quantisation { name: name.to_owned(), mix, how }
 }
 
 /// A checkpoint in few bits that its makers give out so is no bfloat16, whatever the rest of it is computed in.

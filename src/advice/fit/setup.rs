@@ -5,7 +5,7 @@ use super::room::Room;
 use crate::knowledge::diagnosis::Diagnosis;
 use crate::knowledge::run::Run;
 use crate::memory::cache::kv_cache;
-use crate::memory::engine::{Engine, Kind, ollama_batch, ollama_context, ollama_expects};
+use crate::memory::engine::{Engine, Kind, ollama_context, with_ollamas_batch};
 use crate::memory::ggml::GgmlType;
 use crate::memory::inference::{Dtype, Generating};
 use crate::memory::knob::Knob;
@@ -13,7 +13,7 @@ use crate::memory::knobs::{
     batch_tokens, chunk, context, flash_attention, host_experts, kv_type, layers, share, slots,
 };
 use crate::memory::largest::largest;
-use crate::memory::settings::{CELL_PADDING, Outputs, Settings};
+use crate::memory::settings::{CELL_PADDING, OWN_SLOTS, Outputs, Settings};
 use crate::memory::shape::ModelShape;
 use crate::memory::training::{Optimizer, Recipe, Sharing, Step, Training};
 use crate::memory::words::share_from_words;
@@ -22,9 +22,6 @@ use crate::units::Bytes;
 
 /// What a context is taken for where the log does not say: the least that llama.cpp's own fit goes down to.
 const ASSUMED_CONTEXT: u64 = 4096;
-
-/// The slots that llama-server opens where their number is not given.
-const OWN_SLOTS: u64 = 4;
 
 /// What the run's command line sets a knob to.
 fn typed<'a>(run: &'a Run, knob: &Knob) -> Option<&'a str> {
@@ -168,13 +165,7 @@ fn as_ollama_starts_it(run: &Run, shape: &ModelShape, settings: Settings, room: 
         return settings;
     }
     let one = room.one_of_ollamas(&settings, shape).map(|(free, _)| free);
-    let at_once = ollama_batch(
-        settings.context.unwrap_or(0),
-        ollama_expects(shape, &settings),
-        one.or(room.free),
-        settings.flash_attention,
-    );
-    Settings { micro_batch: at_once, batch: at_once, ..settings }
+    with_ollamas_batch(settings, shape, one.or(room.free))
 }
 
 /// llama.cpp's settings without the context.

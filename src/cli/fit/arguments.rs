@@ -4,7 +4,7 @@
 use super::flags::FitArgs;
 use super::located::Located;
 use super::machine::Machine;
-use crate::memory::engine::{Kind, ollama_batch, ollama_context, ollama_expects};
+use crate::memory::engine::{Kind, ollama_context, with_ollamas_batch};
 use crate::memory::ggml::{GgmlType, KV_TYPES};
 use crate::memory::inference::{Dtype, Generating};
 use crate::memory::settings::Outputs;
@@ -81,11 +81,10 @@ fn ollama_settings(args: &FitArgs, located: &Located, machine: &Machine) -> Resu
         kept_context: located.num_ctx,
         ..settings
     };
-    let at_once = args.micro_batch.or(args.batch).unwrap_or_else(|| {
-        let expected = ollama_expects(&located.shape, &settings);
-        ollama_batch(settings.context.unwrap_or(0), expected, machine.card().map(|card| card.free), settings.flash_attention)
-    });
-    Ok(Settings { micro_batch: at_once, batch: at_once, ..settings })
+    Ok(match args.micro_batch.or(args.batch) {
+        Some(at_once) => Settings { micro_batch: at_once, batch: at_once, ..settings },
+        None => with_ollamas_batch(settings, &located.shape, machine.card().map(|card| card.free)),
+    })
 }
 
 fn training(args: &FitArgs, shape: &ModelShape, machine: &Machine) -> Result<Training, String> {

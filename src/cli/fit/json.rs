@@ -10,7 +10,6 @@ use super::held::Held;
 use super::notes;
 use super::other::earlier_compute;
 use super::words::sentence;
-use crate::advice::fit::holders::Holder;
 use crate::gpu::SCHEMA;
 use crate::gpu::activity::ActivityWord;
 use crate::memory::card::Card;
@@ -253,20 +252,15 @@ impl CardShare {
 fn holders(answer: &Answer) -> Vec<FitHolder> {
     let in_the_way = answer.in_the_way();
     let on_each_card = answer.held.iter().flat_map(|held| held.holders.iter().map(|holder| (held.card.index, holder)));
-    on_each_card.map(|(gpu, holder)| FitHolder::of(gpu, holder, &in_the_way)).collect()
-}
-
-impl FitHolder {
-    fn of(gpu: u32, holder: &Holder, in_the_way: &[&Holder]) -> FitHolder {
-        FitHolder {
-            pid: holder.key.pid,
-            start_ticks: holder.key.start_ticks,
-            name: holder.name.clone(),
-            bytes: holder.bytes,
-            gpu,
-            command: holder.command.clone(),
-            activity: if holder.is_idle { ActivityWord::Idle } else { ActivityWord::Unknown },
-            in_the_way: in_the_way.iter().any(|other| other.key == holder.key),
-        }
-    }
+    let holders = on_each_card.map(|(gpu, holder)| FitHolder {
+        pid: holder.key.pid,
+        start_ticks: holder.key.start_ticks,
+        name: holder.name.clone(),
+        bytes: holder.bytes,
+        gpu,
+        command: holder.command.clone(),
+        activity: if holder.is_idle { ActivityWord::Idle } else { ActivityWord::Unknown },
+        in_the_way: in_the_way.iter().any(|other| other.key == holder.key),
+    });
+    holders.collect()
 }

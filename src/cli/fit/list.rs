@@ -9,10 +9,10 @@ use serde::Serialize;
 
 use super::arguments;
 use super::flags::FitArgs;
-use super::locate;
+use super::locate::in_store;
 use super::located::{Located, Source};
 use super::machine::Machine;
-use super::stores::{self, Found};
+use super::stores;
 use crate::advice::fit::holders::Holder;
 use crate::cli::output::pretty;
 use crate::gpu::SCHEMA;
@@ -73,11 +73,10 @@ pub(super) fn answer(
 ) -> Result<(String, bool), String> {
     let card = machine.card();
     let freed = holders.iter().fold(Bytes::ZERO, |sum, holder| sum.plus(holder.bytes));
-    let then = card.filter(|_| freed > Bytes::ZERO);
-    let then = then.map(|card| Card { free: card.free.plus(freed).min(card.total), ..card.clone() });
-    let found = stores::all();
-    let lines: Vec<ListedModel> =
-        found.into_iter().map(|(name, found)| line(args, name, located(&found), machine, then.as_ref())).collect();
+    let then = card.map(|card| Card { free: card.free.plus(freed).min(card.total), ..card.clone() });
+    let then = if freed > Bytes::ZERO { then } else { None };
+    let lines = stores::all().into_iter().map(|(name, found)| line(args, name, in_store(&found), machine, then.as_ref()));
+    let lines: Vec<ListedModel> = lines.collect();
     let any = lines.iter().any(|line| line.largest_context.is_some());
     if !args.json {
         return Ok((as_text(&lines, card, holders), any));
@@ -90,13 +89,6 @@ pub(super) fn answer(
         models: lines,
     };
     Ok((pretty(&all)?, any))
-}
-
-fn located(found: &Found) -> Result<Located, String> {
-    match found {
-        Found::Ollama(stored) => locate::of_ollama(stored),
-        Found::Path(path) => locate::at_path(path),
-    }
 }
 
 fn line(
@@ -122,12 +114,13 @@ fn line(
             line.why_not_known = engine.estimate(shape).why_not().map(str::to_owned);
             line.largest_context = longest(engine, shape, card);
             // Where one is not enough, all of them together, as llama.cpp takes them by itself.
-            let together = Card::together(&machine.cards).filter(|_| args.gpu.is_none());
-            let laid_out = matches!(engine, Engine::LlamaCpp(_) | Engine::Ollama(_));
-            let several = together.filter(|_| laid_out && line.largest_context.is_none());
+            let is_laid_out = matches!(engine, Engine::LlamaCpp(_) | Engine::Ollama(_));
+            let is_too_large = line.largest_context.is_none() && args.gpu.is_none() && is_laid_out;
+            let several = if is_too_large { Card::together(&machine.cards) } else { None };
             if let Some(several) = &several {
-                line.largest_context = longest(engine.over(machine.cards.len()), shape, several);
-                line.cards = line.largest_context.map(|_| machine.cards.len());
+                let count = machine.cards.len();
+                line.largest_context = longest(engine.over(count), shape, several);
+                line.cards = line.largest_context.and(Some(count));
             }
             let card = several.as_ref().unwrap_or(card);
             if line.largest_context.is_none() {

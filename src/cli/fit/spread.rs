@@ -57,16 +57,9 @@ pub(super) fn spread(
     };
     let taken = split::over(shape, settings, mode, &shares, args.main_gpu)?;
     let fits = split::fits(&taken, &free);
-    let flags = flags(args, mode);
-    let instead = if fits { None } else { instead(shape, settings, mode, &shares, args.main_gpu, &free) };
-    let instead = instead.map(|instead| match instead {
-        Instead::Shares(flags) => ("layers shared out by what is free".to_owned(), flags),
-        Instead::Layers(count) => {
-            (format!("{count} of {} layers on the cards", shape.units()), format!("{flags} -ngl {count}"))
-        }
-    });
+    let instead = if fits { None } else { instead(args, shape, settings, mode, &shares, &free) };
     let by_free = mode == Mode::Layer && args.tensor_split.is_empty();
-    Ok(Some(Spread { cards: cards.into_iter().zip(taken).collect(), fits, by_free, flags, instead }))
+    Ok(Some(Spread { cards: cards.into_iter().zip(taken).collect(), fits, by_free, flags: flags(args, mode), instead }))
 }
 
 /// The split that is asked for, as llama.cpp takes it.
@@ -94,30 +87,25 @@ fn cards_named(args: &FitArgs, cards: &[Card]) -> Result<usize, String> {
     Ok(wanted)
 }
 
-/// What would fit instead of a split that was asked for.
-enum Instead {
-    /// Layers shared out by what is free, as flags.
-    Shares(String),
-    Layers(u64),
-}
-
+/// What would fit instead of a split that was asked for, in words and as flags.
 fn instead(
+    args: &FitArgs,
     shape: &ModelShape,
     settings: &Settings,
     mode: Mode,
     shares: &[u64],
-    main: usize,
     free: &[Bytes],
-) -> Option<Instead> {
+) -> Option<(String, String)> {
     if let Some(better) = split::fitting(shape, settings, free) {
         let shares: Vec<String> = better.iter().map(u64::to_string).collect();
-        return Some(Instead::Shares(format!("-sm layer -ts {}", shares.join(","))));
+        let flags = format!("-sm layer -ts {}", shares.join(","));
+        return Some(("layers shared out by what is free".to_owned(), flags));
     }
     let count = largest(1, shape.units(), |count| {
         let few = Settings { gpu_layers: Some(count), ..*settings };
-        split::over(shape, &few, mode, shares, main).is_ok_and(|taken| split::fits(&taken, free))
-    });
-    count.map(Instead::Layers)
+        split::over(shape, &few, mode, shares, args.main_gpu).is_ok_and(|taken| split::fits(&taken, free))
+    })?;
+    Some((format!("{count} of {} layers on the cards", shape.units()), format!("{} -ngl {count}", flags(args, mode))))
 }
 
 /// llama.cpp or Ollama over all GPUs, as they do by themselves. What would fit instead is among the choices.
