@@ -137,7 +137,7 @@ impl Limits {
     }
 }
 
-/// The model with the run's settings, compared with what is free.
+/// The model with the run's settings, and what there is for it.
 fn of_model(
     question: Question<'_>,
     kind: Kind,
@@ -150,27 +150,33 @@ fn of_model(
     let room = room.of(&engine, &known.shape);
     let engine = engine.over(room.each.len());
     hold_to_the_log(&mut known, diagnosis, &engine);
-    let shape = &known.shape;
     let limits = Limits::of(diagnosis, &engine, &room);
-    let card = limits.card.as_ref();
+    notes.extend(notes_of(diagnosis, &room, limits.too_much(&engine, &known.shape)));
+    FitAdvice { notes, ..compared(question, known, engine, &room, limits, smaller_share) }
+}
+
+/// The model compared with what is free.
+fn compared(
+    question: Question<'_>,
+    known: Known,
+    engine: Engine,
+    room: &Room,
+    limits: Limits,
+    smaller_share: Option<Effect>,
+) -> FitAdvice {
+    let (shape, card) = (&known.shape, limits.card.as_ref());
     let mut estimate = engine.estimate(shape);
     let mut all = options(engine, shape, card, &[]);
     hold_against_ram(&mut all, &estimate, room.ram);
     let run = Run { engine: &engine, shape, estimate: &estimate, card, ram: room.ram };
     let mut effects = effects(question, &run, &all, &limits);
-    effects.extend(smaller_share.map(|effect| effect.held_against(&engine, shape, &room)));
+    effects.extend(smaller_share.map(|effect| effect.held_against(&engine, shape, room)));
     let fits_as_it_is = fits(&engine, shape, card);
-    let (mut choices, instead) = match fits_as_it_is {
-        Some(false) => choices(&known, &run, &all, &room),
+    let (choices, instead) = match fits_as_it_is {
+        Some(false) => choices(question.diagnosis, &known, &run, &all, room),
         _ => (Vec::new(), Vec::new()),
     };
-    if setup::context(diagnosis).is_none() {
-        // What they free follows from an assumption.
-        choices.iter_mut().filter_map(|choice| choice.frees_is.as_mut()).for_each(|is| *is = Is::About);
-    }
-    let too_much = limits.too_much(&engine, shape);
-    notes.extend(notes_of(diagnosis, &room, too_much));
-    let fits = fits_as_it_is.or(too_much.map(|_| false));
+    let fits = fits_as_it_is.or(limits.too_much(&engine, shape).map(|_| false));
     if limits.is_blind {
         estimate.compute = Part::unknown(UNKNOWN_LENGTH);
     }
@@ -188,7 +194,7 @@ fn of_model(
         choices,
         sizes: offers::sizes(engine, shape, card),
         instead,
-        notes,
+        notes: Vec::new(),
         is_now: room.is_now,
         each: limits.card.map(|card| card.each).unwrap_or_default(),
         parts: Some(estimate),
@@ -218,11 +224,23 @@ fn headroom(engine: &Engine, estimate: &Estimate) -> Bytes {
 }
 
 /// The choices that fit, best first; and what would fit instead where all of them are poor.
-fn choices(known: &Known, run: &Run<'_>, all: &[Choice], room: &Room) -> (Vec<FitChoice>, Vec<String>) {
+fn choices(
+    diagnosis: &Diagnosis,
+    known: &Known,
+    run: &Run<'_>,
+    all: &[Choice],
+    room: &Room,
+) -> (Vec<FitChoice>, Vec<String>) {
     let fitting = offers::ranked(all, run.engine, run.shape);
     let is_poor = offers::is_poor(&fitting, run.shape);
     let instead = if is_poor { offers::instead(known, *run.engine, run.card) } else { Vec::new() };
-    (fitting.iter().take(MOST_CHOICES).map(|choice| offers::said(choice, run, room.free)).collect(), instead)
+    let choices = fitting.iter().take(MOST_CHOICES).map(|choice| offers::said(choice, run, room.free));
+    let mut choices: Vec<FitChoice> = choices.collect();
+    if setup::context(diagnosis).is_none() {
+        // What they free follows from an assumption.
+        choices.iter_mut().filter_map(|choice| choice.frees_is.as_mut()).for_each(|is| *is = Is::About);
+    }
+    (choices, instead)
 }
 
 /// What each fix would do, as far as the log lets it be told.

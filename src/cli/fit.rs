@@ -94,6 +94,7 @@ fn answer<'a>(
     viewer: &Viewer,
     sampling: &Sampling,
 ) -> Result<Answer<'a>, String> {
+    // What is asked for, by a name of its own or by a dtype that only one engine has.
     let asked = args.engine.or_else(|| args.dtype.as_deref().and_then(arguments::engine_of_dtype));
     let by_name = asked.or_else(|| meant::engine_of_name(model));
     let (located, requantised) = find(args, model, by_name)?;
@@ -103,23 +104,16 @@ fn answer<'a>(
     let mut engine = arguments::engine(kind, args, &located, &machine)?;
     let (named, too_few) = machine.cards_for(&engine, args.gpu);
     let card = named.last().copied();
-    let is_over_all = spread::is_usual(args, &engine, shape, card);
-    let together = if is_over_all { Card::together(&machine.cards) } else { None };
-    let spread = if together.is_some() {
-        engine = engine.over(machine.cards.len());
-        spread::by_itself(&engine, shape, &machine.cards)
-    } else {
-        spread::spread(args, &engine, shape, &machine.cards)?
-    };
+    let (spread, together) = spread::laid_out(args, &mut engine, shape, &machine.cards, card)?;
     let estimate = engine.estimate(shape);
     let mut answer = Answer {
         args,
         asked: model,
         held: held(&machine, &engine, &estimate, &named, spread.as_ref(), viewer),
         options: match (&together, &spread) {
-            (Some(_), _) => options::options(engine, shape, together.as_ref(), &[]),
             (None, Some(_)) => Vec::new(),
             (None, None) => options::options(engine, shape, card, &machine.cards),
+            (all, _) => options::options(engine, shape, all.as_ref(), &[]),
         },
         lacks_ram: None,
         why_not_known: estimate.why_not().map(str::to_owned).or(too_few).or_else(|| machine.no_card.clone()),
@@ -132,17 +126,13 @@ fn answer<'a>(
         located,
         machine,
     };
-    keep_asked_stage(&mut answer);
-    compare_with_ram(&mut answer);
-    Ok(answer)
-}
-
-/// A stage of ZeRO that was asked for is kept.
-fn keep_asked_stage(answer: &mut Answer) {
-    if let Some(asked) = answer.args.zero {
+    // A stage of ZeRO that was asked for is kept.
+    if let Some(asked) = args.zero {
         let asked = 3_u64.saturating_sub(asked.into());
         answer.options.retain(|choice| choice.turned(&sharing::KNOB).is_none_or(|to| to == asked));
     }
+    compare_with_ram(&mut answer);
+    Ok(answer)
 }
 
 /// Whether there is system memory for what is to lie there, as it is and with each change. Of what lies there as it is only

@@ -20,7 +20,7 @@ use crate::memory::card::Card;
 use crate::memory::engine::Kind;
 use crate::memory::fits::longest;
 use crate::memory::words::tokens_in_words;
-use crate::memory::{Engine, Settings, best_layers};
+use crate::memory::{Engine, ModelShape, Settings, best_layers};
 use crate::text::harmless;
 use crate::units::Bytes;
 
@@ -113,29 +113,35 @@ fn line(
         (Ok(engine), Some(card)) => {
             line.why_not_known = engine.estimate(shape).why_not().map(str::to_owned);
             line.largest_context = longest(engine, shape, card);
-            // Where one is not enough, all of them together, as llama.cpp takes them by itself.
-            let is_laid_out = matches!(engine, Engine::LlamaCpp(_) | Engine::Ollama(_));
-            let is_too_large = line.largest_context.is_none() && args.gpu.is_none() && is_laid_out;
-            let several = if is_too_large { Card::together(&machine.cards) } else { None };
-            if let Some(several) = &several {
-                let count = machine.cards.len();
-                line.largest_context = longest(engine.over(count), shape, several);
-                line.cards = line.largest_context.and(Some(count));
+            if line.largest_context.is_none() {
+                line.over_all_gpus_or_in_part(args, engine, shape, machine, card);
             }
-            let card = several.as_ref().unwrap_or(card);
             if line.largest_context.is_none() {
                 line.largest_context_after = then.and_then(|card| longest(engine, shape, card));
-            }
-            if let (None, Engine::LlamaCpp(settings)) = (line.largest_context, engine) {
-                let few = Settings { context: Some(settings.context.unwrap_or(4096)), ..settings };
-                line.gpu_layers = best_layers(shape, &few, card.room());
-                line.all_layers = shape.layer_count() + 1;
             }
         }
         (Err(trouble), _) => line.why_not_known = Some(trouble),
         (_, None) => {}
     }
     line
+}
+
+impl ListedModel {
+    /// Where one GPU is not enough, all of them together, as llama.cpp takes them by itself; else how many layers fit.
+    fn over_all_gpus_or_in_part(&mut self, args: &FitArgs, engine: Engine, shape: &ModelShape, machine: &Machine, card: &Card) {
+        let is_laid_out = args.gpu.is_none() && matches!(engine, Engine::LlamaCpp(_) | Engine::Ollama(_));
+        let several = if is_laid_out { Card::together(&machine.cards) } else { None };
+        if let Some(several) = &several {
+            let count = machine.cards.len();
+            self.largest_context = longest(engine.over(count), shape, several);
+            self.cards = self.largest_context.and(Some(count));
+        }
+        if let (None, Engine::LlamaCpp(settings)) = (self.largest_context, engine) {
+            let few = Settings { context: Some(settings.context.unwrap_or(4096)), ..settings };
+            self.gpu_layers = best_layers(shape, &few, several.as_ref().unwrap_or(card).room());
+            self.all_layers = shape.layer_count() + 1;
+        }
+    }
 }
 
 fn as_text(lines: &[ListedModel], card: Option<&Card>, holders: &[Holder]) -> String {

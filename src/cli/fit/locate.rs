@@ -12,6 +12,7 @@ use crate::memory::encoder::compute_bytes;
 use crate::memory::gguf::{self, Gguf, split_names};
 use crate::memory::shape::from_gguf;
 use crate::memory::{ModelShape, Storage, table};
+use crate::platform::regular;
 use crate::text::harmless;
 
 /// Finds the model. `meant` is its quantisation where only the table knows it.
@@ -53,11 +54,7 @@ fn of_ollama(stored: &Stored) -> Result<Located, String> {
 
 /// The parameters of a Modelfile, as Ollama keeps them; `None` where they can't be read, which changes no size.
 fn parameters(file: &Path) -> Option<serde_json::Map<String, serde_json::Value>> {
-    let (file, length) = open(file).ok()?;
-    if length > MOST_TEXT {
-        return None;
-    }
-    serde_json::from_reader(std::io::Read::take(file, MOST_TEXT)).ok()
+    serde_json::from_slice(&regular::read(file, MOST_TEXT).ok()?).ok()
 }
 
 /// Bytes of an image or audio encoder's tensors (`--mmproj`), and what it computes in. The error says where it is none.

@@ -25,8 +25,24 @@ pub(super) struct Spread {
     pub instead: Option<(String, String)>,
 }
 
+/// How the model lies on several GPUs; and all of them as one, where the engine lays it out over them by itself.
+pub(super) fn laid_out(
+    args: &FitArgs,
+    engine: &mut Engine,
+    shape: &ModelShape,
+    cards: &[Card],
+    card: Option<&Card>,
+) -> Result<(Option<Spread>, Option<Card>), String> {
+    let together = if is_usual(args, engine, shape, card) { Card::together(cards) } else { None };
+    if together.is_none() {
+        return Ok((as_asked(args, engine, shape, cards)?, None));
+    }
+    *engine = engine.over(cards.len());
+    Ok((by_itself(engine, shape, cards), together))
+}
+
 /// The split that is asked for; `None` where none is.
-pub(super) fn spread(
+fn as_asked(
     args: &FitArgs,
     engine: &Engine,
     shape: &ModelShape,
@@ -109,7 +125,7 @@ fn instead(
 }
 
 /// llama.cpp or Ollama over all GPUs, as they do by themselves. What would fit instead is among the choices.
-pub(super) fn by_itself(engine: &Engine, shape: &ModelShape, cards: &[Card]) -> Option<Spread> {
+fn by_itself(engine: &Engine, shape: &ModelShape, cards: &[Card]) -> Option<Spread> {
     let (Engine::LlamaCpp(settings) | Engine::Ollama(settings)) = engine else { return None };
     let free: Vec<Bytes> = cards.iter().map(|card| card.free).collect();
     let shares = split::fitting(shape, settings, &free)
@@ -121,7 +137,7 @@ pub(super) fn by_itself(engine: &Engine, shape: &ModelShape, cards: &[Card]) -> 
 }
 
 /// Whether it lays the model out over all GPUs: where it was not told another way, and one is not enough for it.
-pub(super) fn is_usual(args: &FitArgs, engine: &Engine, shape: &ModelShape, card: Option<&Card>) -> bool {
+fn is_usual(args: &FitArgs, engine: &Engine, shape: &ModelShape, card: Option<&Card>) -> bool {
     let told = args.gpu.is_some() || args.split_mode.is_some() || !args.tensor_split.is_empty();
     let Some(card) = card else { return false };
     let is_too_little = match engine {
