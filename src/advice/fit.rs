@@ -6,7 +6,6 @@ mod after;
 mod answer;
 pub(crate) mod effect;
 pub(crate) mod holders;
-mod kind;
 mod model;
 mod offers;
 mod printed;
@@ -34,7 +33,6 @@ pub(crate) use after::changed;
 pub use answer::FitAdvice;
 pub(crate) use answer::{FitChoice, FitModel};
 use effect::{Effect, Run};
-use kind::kind_of;
 use model::Known;
 pub(crate) use room::{Machine, Room, Vram, room};
 pub(crate) use trial::Trial;
@@ -64,7 +62,7 @@ pub(crate) fn fit(question: Question<'_>, room: Room) -> Option<FitAdvice> {
     if diagnosis.oom == Oom::No || !is_of_gpu || diagnosis.run.sharded.is_some() {
         return None;
     }
-    let kind = kind_of(diagnosis)?;
+    let kind = setup::kind_of(diagnosis)?;
     let mut smaller_share = None;
     if kind == Kind::Vllm {
         if let Some(pool) = printed::of_cache(diagnosis) {

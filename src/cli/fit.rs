@@ -88,12 +88,7 @@ fn draws(model: &str) -> Option<&'static ImageModel> {
     if Path::new(model).exists() { None } else { images::find(model) }
 }
 
-fn answer<'a>(
-    args: &'a FitArgs,
-    model: &'a str,
-    viewer: &Viewer,
-    sampling: &Sampling,
-) -> Result<Answer<'a>, String> {
+fn answer<'a>(args: &'a FitArgs, model: &'a str, viewer: &Viewer, sampling: &Sampling) -> Result<Answer<'a>, String> {
     // What is asked for, by a name of its own or by a dtype that only one engine has.
     let asked = args.engine.or_else(|| args.dtype.as_deref().and_then(arguments::engine_of_dtype));
     let by_name = asked.or_else(|| meant::engine_of_name(model));
@@ -211,4 +206,3 @@ fn takes(engine: &Engine, estimate: &Estimate, card: &Card) -> Option<Bytes> {
         _ => wanted,
     })
 }
-

@@ -41,7 +41,7 @@ impl FitModel {
 }
 
 /// A change that makes it fit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FitChoice {
     /// In words that follow "with".
     pub change: String,

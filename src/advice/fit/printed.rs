@@ -105,13 +105,12 @@ fn choice(change: String, flags: String, needed: Option<Bytes>, total: Option<By
     FitChoice {
         change,
         total_bytes: total,
-        free_after_bytes: None,
         frees_bytes: frees,
         frees_is: frees.map(|_| Is::About),
         fits: Some(true),
         flags: Some(flags),
-        download_bytes: None,
         fixes: fixes.to_vec(),
+        ..FitChoice::default()
     }
 }
 

@@ -2,7 +2,8 @@
 //! slots, layers. What is not said is the engine's default, and that is noted. Knows no model's figures.
 
 use super::room::Room;
-use crate::knowledge::diagnosis::Diagnosis;
+use crate::knowledge::Program;
+use crate::knowledge::diagnosis::{Diagnosis, Phase};
 use crate::knowledge::run::Run;
 use crate::memory::cache::kv_cache;
 use crate::memory::engine::{Engine, Kind, ollama_context, with_ollamas_batch};
@@ -65,6 +66,22 @@ fn context_of(printed: Bytes, shape: &ModelShape, settings: Settings) -> Option<
 
 fn cache_on_gpu(shape: &ModelShape, settings: Settings, tokens: u64) -> Option<u64> {
     Some(kv_cache(shape, &Settings { context: Some(tokens), ..settings }).ok()?.gpu)
+}
+
+/// Which program ran the failed model, by what the person ran and whose code complained. `None` where nothing here knows its arithmetic.
+pub(crate) fn kind_of(diagnosis: &Diagnosis) -> Option<Kind> {
+    let words = [&diagnosis.program, &diagnosis.raised_by].into_iter().flatten().map(String::as_str);
+    if words.clone().any(|word| word == "ollama") {
+        return Some(Kind::Ollama);
+    }
+    words.into_iter().find_map(|word| match Program::known(word)?.computes_like() {
+        Program::LLAMA_CPP => Some(Kind::LlamaCpp),
+        Program::VLLM => Some(Kind::Vllm),
+        Program::SGLANG => Some(Kind::Sglang),
+        Program::PYTORCH if diagnosis.phase == Phase::Training => Some(Kind::Train),
+        Program::PYTORCH => Some(Kind::Transformers),
+        _ => None,
+    })
 }
 
 /// The engine with the run's settings, and what had to be assumed.

@@ -23,12 +23,7 @@ pub(super) fn engine_of_dtype(dtype: &str) -> Option<Kind> {
 }
 
 /// From the command line, for a GPU among all of the machine's. The error says what to do.
-pub(super) fn engine(
-    kind: Kind,
-    args: &FitArgs,
-    located: &Located,
-    machine: &Machine,
-) -> Result<Engine, String> {
+pub(super) fn engine(kind: Kind, args: &FitArgs, located: &Located, machine: &Machine) -> Result<Engine, String> {
     let shape = &located.shape;
     let total = machine.card().map(|card| card.total);
     Ok(match kind {

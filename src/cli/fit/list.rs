@@ -66,16 +66,13 @@ struct ListedModel {
 }
 
 /// The text or JSON, and whether any model fits whole.
-pub(super) fn answer(
-    args: &FitArgs,
-    machine: &Machine,
-    holders: &[Holder],
-) -> Result<(String, bool), String> {
+pub(super) fn answer(args: &FitArgs, machine: &Machine, holders: &[Holder]) -> Result<(String, bool), String> {
     let card = machine.card();
     let freed = holders.iter().fold(Bytes::ZERO, |sum, holder| sum.plus(holder.bytes));
     let then = card.map(|card| Card { free: card.free.plus(freed).min(card.total), ..card.clone() });
     let then = if freed > Bytes::ZERO { then } else { None };
-    let lines = stores::all().into_iter().map(|(name, found)| line(args, name, in_store(&found), machine, then.as_ref()));
+    let lines =
+        stores::all().into_iter().map(|(name, found)| line(args, name, in_store(&found), machine, then.as_ref()));
     let lines: Vec<ListedModel> = lines.collect();
     let any = lines.iter().any(|line| line.largest_context.is_some());
     if !args.json {
@@ -128,7 +125,14 @@ fn line(
 
 impl ListedModel {
     /// Where one GPU is not enough, all of them together, as llama.cpp takes them by itself; else how many layers fit.
-    fn over_all_gpus_or_in_part(&mut self, args: &FitArgs, engine: Engine, shape: &ModelShape, machine: &Machine, card: &Card) {
+    fn over_all_gpus_or_in_part(
+        &mut self,
+        args: &FitArgs,
+        engine: Engine,
+        shape: &ModelShape,
+        machine: &Machine,
+        card: &Card,
+    ) {
         let is_laid_out = args.gpu.is_none() && matches!(engine, Engine::LlamaCpp(_) | Engine::Ollama(_));
         let several = if is_laid_out { Card::together(&machine.cards) } else { None };
         if let Some(several) = &several {

@@ -42,12 +42,7 @@ pub(super) fn laid_out(
 }
 
 /// The split that is asked for; `None` where none is.
-fn as_asked(
-    args: &FitArgs,
-    engine: &Engine,
-    shape: &ModelShape,
-    cards: &[Card],
-) -> Result<Option<Spread>, String> {
+fn as_asked(args: &FitArgs, engine: &Engine, shape: &ModelShape, cards: &[Card]) -> Result<Option<Spread>, String> {
     let asked = !args.tensor_split.is_empty() || matches!(args.split_mode, Some(SplitMode::Layer | SplitMode::Row));
     let Engine::LlamaCpp(settings) = engine else {
         return if asked { Err("--tensor-split and --split-mode are llama.cpp's".into()) } else { Ok(None) };

@@ -195,8 +195,8 @@ pub(super) fn all() -> Vec<(String, Found)> {
         found.extend(name.and_then(|name| hugging_face(&name).map(|path| (name, Found::Path(path)))));
     }
     let files = lm_studio_roots().into_iter().flat_map(|root| below(&root, 2));
-    let files = files
-        .filter(|file| file.extension().is_some_and(|this| this == "gguf") && !name_of(file).contains("mmproj"));
+    let files =
+        files.filter(|file| file.extension().is_some_and(|this| this == "gguf") && !name_of(file).contains("mmproj"));
     found.extend(files.map(|file| (name_of(&file).trim_end_matches(".gguf").to_owned(), Found::Path(file))));
     found.sort_by(|(one, _), (other, _)| one.cmp(other));
     found.dedup_by(|(one, _), (other, _)| one == other);

@@ -13,9 +13,9 @@ use crate::advice::fit::holders::Holder;
 use crate::memory::card::Card;
 use crate::memory::fits::fits;
 use crate::memory::flags::quoted;
-use crate::memory::options::Choice;
 use crate::memory::knob::Turn;
 use crate::memory::knobs::context;
+use crate::memory::options::Choice;
 use crate::memory::words::{context_in_words, share_in_words};
 use crate::memory::{Engine, Is, ModelShape, Part, Settings, estimate, vllm};
 use crate::text::harmless;
@@ -354,7 +354,9 @@ fn ways_out(answer: &Answer) -> String {
 
 /// That it fits once nobody uses the GPU, where nobody's end alone is enough.
 fn once_emptied(answer: &Answer, card: &Card) -> String {
-    let (Some(free), true) = (answer.machine.emptied(card), answer.in_the_way().is_empty()) else { return String::new() };
+    let (Some(free), true) = (answer.machine.emptied(card), answer.in_the_way().is_empty()) else {
+        return String::new();
+    };
     let emptied = Card { free, ..card.clone() };
     match fits(&answer.engine, &answer.located.shape, Some(&emptied)) {
         Some(true) => {
