@@ -1,5 +1,5 @@
 //! Owns whether the run's model fits what is free now, and which change makes it fit: the model and its
-//! settings from the log, the memory arithmetic, choices best first, the sizes of this model by quantisation. Pure.
+//! settings from the log, the memory arithmetic, choices best first, the sizes of this model by quantization. Pure.
 //! What can't be known is said. Bytes and tokens; weights and caches as exact as `memory` has them, the rest "about".
 
 mod after;
@@ -95,7 +95,7 @@ fn hold_to_the_log(known: &mut Known, diagnosis: &Diagnosis, engine: &Engine) {
             if let (Ok(sums), Some(printed)) = (&mut known.shape.weights, printed) {
                 *sums = sums.scaled(printed, sums.in_file());
             } else if let (None, Some(quantised), true) = (printed, &run.quantisation, is_plain) {
-                // Of a quantisation that is not known by name nothing follows.
+                // Of a quantization that is not known by name nothing follows.
                 known.shape.weights = Err(format!("the log does not say how large its {quantised} weights are"));
             }
         }

@@ -42,7 +42,8 @@ pub struct Share {
     /// Compute buffers, in bytes.
     #[serde(rename = "compute_bytes")]
     pub compute: u64,
-    /// The driver's context, a margin, and on the main card the image encoder's buffers, in bytes. About.
+    // On the main GPU also the image encoder's buffers. About.
+    /// The driver's context and a margin, in bytes.
     #[serde(rename = "overhead_bytes")]
     pub overhead: u64,
 }

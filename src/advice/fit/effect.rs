@@ -183,7 +183,7 @@ fn cache_in_ram(run: &Run<'_>) -> Vec<Effect> {
     of_fixes(&kv_offload::KNOB, |fix| Effect { frees: Some((bytes, cache.is)), fits, lacks_ram, ..Effect::of(fix) })
 }
 
-/// What a choice frees, and how sure that is: a fact where all that changes is a fact. Of a quantised cache, less
+/// What a choice frees, and how sure that is: a fact where all that changes is a fact. Of a quantized cache, less
 /// what CUDA needs to unpack one layer of it, whether or not the buffer had room for that.
 pub(crate) fn frees(choice: &Choice, before: &Estimate, engine: &Engine, shape: &ModelShape) -> Option<(Bytes, Is)> {
     let after = &choice.estimate;

@@ -19,7 +19,7 @@ const PRINTED: u64 = 1 << 14;
 pub(crate) struct Known {
     /// As the table or the log names it.
     pub name: String,
-    /// Its quantisation or dtype, as the log or the file's name says; else as assumed.
+    /// Its quantization or dtype, as the log or the file's name says; else as assumed.
     pub quantization: String,
     /// How it was found, in words.
     pub how: String,
@@ -27,7 +27,7 @@ pub(crate) struct Known {
     pub shape: ModelShape,
 }
 
-/// The quantisation's name as the log has it, and the mix of the table that is nearest to it.
+/// The quantization's name as the log has it, and the mix of the table that is nearest to it.
 struct Quantisation {
     name: String,
     mix: &'static str,

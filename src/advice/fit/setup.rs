@@ -193,7 +193,7 @@ pub(crate) fn llama(run: &Run) -> Settings {
     Settings {
         k_type: cache_type(run, &kv_type::KNOB),
         v_type,
-        // A quantised V would have been refused without it.
+        // A quantized V would have been refused without it.
         flash_attention: !is_off || v_type.is_quantised(),
         micro_batch: said_number(run, &batch_tokens::MICRO).unwrap_or(usual.micro_batch),
         parallel: said_number(run, &slots::KNOB).unwrap_or_else(|| run.slots()).clamp(1, 4096),

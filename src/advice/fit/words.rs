@@ -7,7 +7,7 @@ use crate::memory::words::{context_in_words, tokens_in_words};
 const OFFERS: usize = 2;
 
 impl FitAdvice {
-    /// The model with quantisation and context: "Llama-3.1-8B Q4_K_M at 64K context".
+    /// The model with quantization and context: "Llama-3.1-8B Q4_K_M at 64K context".
     fn named(&self) -> String {
         let model = self.model.as_ref();
         let name = model.map_or_else(|| "One request".to_owned(), |model| model.name.clone());

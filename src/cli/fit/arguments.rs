@@ -12,7 +12,7 @@ use crate::memory::training::{Recipe, Sharing, Step, Training};
 use crate::memory::{Engine, ModelShape, Settings, Storage, sglang, vllm};
 use crate::units::Bytes;
 
-/// The engine that a dtype alone speaks of: which quantises while it loads, which trains, which takes such checkpoints.
+/// The engine that a dtype alone speaks of: which quantizes while it loads, which trains, which takes such checkpoints.
 pub(super) fn engine_of_dtype(dtype: &str) -> Option<Kind> {
     Some(match dtype.to_lowercase().as_str() {
         "nf4" | "int8" | "8bit" | "4bit" | "int4" => Kind::Transformers,
@@ -55,7 +55,7 @@ pub(super) fn engine(kind: Kind, args: &FitArgs, located: &Located, machine: &Ma
             let word = args.dtype.as_deref().unwrap_or("auto");
             let dtype = Dtype::from_name(word)
                 .ok_or_else(|| format!("--dtype {word}: give auto, float32, float16, bfloat16, int8 or nf4"))?;
-            // What is quantised already is taken as it is.
+            // What is quantized already is taken as it is.
             let dtype = if shape.storage == Storage::Quantised { Dtype::Checkpoint } else { dtype };
             let (context, max_memory) = (args.context, args.max_memory);
             Engine::Transformers(Generating { dtype, context, batch: args.batch.unwrap_or(1), max_memory })

@@ -86,7 +86,7 @@ impl Index {
     }
 }
 
-/// Puts the stored tensors' sums in; `None` where there are none, else how they are quantised where their dtypes say so.
+/// Puts the stored tensors' sums in; `None` where there are none, else how they are quantized where their dtypes say so.
 /// What is packed into integers does not count as parameters.
 fn stored_weights(
     path: &Path,

@@ -15,7 +15,7 @@ use crate::memory::{ModelShape, Storage, table};
 use crate::platform::regular;
 use crate::text::harmless;
 
-/// Finds the model. `meant` is its quantisation where only the table knows it.
+/// Finds the model. `meant` is its quantization where only the table knows it.
 pub(super) fn locate(name: &str, meant: &Meant) -> Result<Located, String> {
     let path = Path::new(name);
     if path.exists() {

@@ -1,4 +1,4 @@
-//! Owns which quantisation a person means of a model that only the table knows: as they ask for it, as its name says, as
+//! Owns which quantization a person means of a model that only the table knows: as they ask for it, as its name says, as
 //! Ollama's library has it, or the usual; and why, in words for the note. Also a checkpoint that vLLM and SGLang are asked to
 //! take in fewer bits than it has.
 
@@ -8,7 +8,7 @@ use crate::memory::engine::Kind;
 use crate::memory::quant::{self, Shape};
 use crate::memory::{Is, Storage, weights};
 
-/// A quantisation that was chosen.
+/// A quantization that was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Meant {
     /// Its name, as the table's shapes take it.
@@ -42,7 +42,7 @@ pub(super) fn engine_of_name(model: &str) -> Option<Kind> {
     (quant::of_checkpoint(mix) && !only_bits).then_some(Kind::Vllm)
 }
 
-/// The quantisation that is meant, for the engine that is asked for or that the name speaks of.
+/// The quantization that is meant, for the engine that is asked for or that the name speaks of.
 pub(super) fn meant(args: &FitArgs, model: &str, engine: Option<Kind>) -> Result<Meant, String> {
     let serves = matches!(engine, Some(Kind::Vllm | Kind::Sglang));
     let of_torch = serves || matches!(engine, Some(Kind::Transformers | Kind::Train));
@@ -51,7 +51,7 @@ pub(super) fn meant(args: &FitArgs, model: &str, engine: Option<Kind>) -> Result
     match (dtype, said) {
         (Some(dtype), said) if serves => of_checkpoint(dtype, said.map_or("BF16", |(_, mix)| mix)),
         (Some(dtype), _) if !of_torch => of_file(dtype),
-        // NF4 and 8 bits of transformers begin at the checkpoint, and leave what is quantised already.
+        // NF4 and 8 bits of transformers begin at the checkpoint, and leave what is quantized already.
         (Some(_), Some((word, mix))) if quant::of_checkpoint(mix) => Ok(as_named(mix, &word)),
         (None, Some((word, mix))) if of_torch => Ok(as_named(mix, &word)),
         (None, Some((word, mix))) => match quant::as_file(mix) {

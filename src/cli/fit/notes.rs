@@ -194,7 +194,7 @@ fn marlin(engine: &Engine, shape: &ModelShape) -> Option<String> {
     ))
 }
 
-/// A file has the quantisation that it has.
+/// A file has the quantization that it has.
 fn ignored(located: &Located, args: &FitArgs) -> Option<String> {
     let asked = args.dtype.as_deref()?;
     let has = located.shape.quantization.as_deref()?;

@@ -79,7 +79,7 @@ fn measures(answer: &Answer) -> Option<PathBuf> {
     std::env::split_paths(&folders).map(|folder| folder.join(&program)).find(|file| file.is_file())
 }
 
-/// The model with its quantisation, context and engine.
+/// The model with its quantization, context and engine.
 fn title(answer: &Answer) -> String {
     let shape = &answer.located.shape;
     let name = answer.name();
