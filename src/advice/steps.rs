@@ -206,6 +206,7 @@ mod tests {
             phases: vec![],
             when,
             not_for: vec![],
+            covers: vec![],
             leads: crate::knowledge::fix::Leads::default(),
             moves: crate::knowledge::fix::Moves::default(),
             frees: Frees::Unknown,
@@ -268,6 +269,22 @@ mod tests {
             vec![Condition::HolderAlive],
             &[("ollama", "ollama stop {model}"), ("*", "oomdoctor kill {pid}")],
         )
+    }
+
+    #[test]
+    fn what_was_tried_in_vain_is_no_step_nor_what_does_less() {
+        let mut tried = fix("tried", vec![], &[("*", "lower it")]);
+        tried.covers = vec![FixId::new("does-less")];
+        let fixes = [tried, fix("does-less", vec![], &[("*", "lower it")]), fix("other", vec![], &[("*", "lower it")])];
+        let diagnosis = torch_oom(&[]);
+        let ids = |tried: &[FixId]| -> Vec<FixId> {
+            let advice = advise(&Situation { fixes: &fixes, tried, ..Situation::alone(&diagnosis) });
+            let ids = advice.plan.iter().map(|step| step.fix);
+            ids.filter(|id| fixes.iter().any(|fix| fix.id == *id)).collect()
+        };
+        assert_eq!(ids(&[]), ["tried", "does-less", "other"]);
+        assert_eq!(ids(&[FixId::new("tried")]), ["other"]);
+        assert_eq!(ids(&[FixId::new("does-less")]), ["tried", "other"]);
     }
 
     #[test]
