@@ -24,13 +24,11 @@ fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=assets/demo.jsonl");
     let mut files = Vec::new();
     collect(Path::new("knowledge"), &mut files)?;
-    // `memory` includes its small tables itself (`memory/data.rs`).
-    files.retain(|file| !file.starts_with("knowledge/memory"));
+    // The tables of `src/advice` and of `src/memory` are built in where they are read.
+    files.retain(|file| !file.starts_with("knowledge/advice") && !file.starts_with("knowledge/memory"));
     files.sort();
     let programs = Path::new("knowledge/programs.ron");
     write_ids(&files, &fs::read_to_string(programs)?)?;
-    // The tables of `src/advice` are built in where they are read.
-    files.retain(|file| !file.starts_with("knowledge/advice"));
     // The tables of models (`memory/table.rs`) and of what a report leaves out (`report/redact/table.rs`) are read without
     // the entries.
     let (models, files): (Vec<PathBuf>, Vec<PathBuf>) =

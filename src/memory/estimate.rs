@@ -53,29 +53,35 @@ impl Default for Part {
 }
 
 /// What a model takes with its settings. What an engine does not have is a fact: 0.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "Parts", description = "What a model takes with its settings.")]
 pub struct Estimate {
-    /// Weights on the GPU.
+    /// Weights on the GPU, in bytes.
     pub weights: Part,
     /// All weights, as the file has them.
+    #[serde(skip)]
     pub weights_in_file: Part,
     /// Weights in system memory.
+    #[serde(skip)]
     pub weights_on_host: Part,
-    /// KV cache on the GPU.
+    /// The image encoder on the GPU (`--mmproj`); 0 where there is none.
+    #[serde(rename = "image_encoder")]
+    pub projector: Part,
+    /// KV cache on the GPU, in bytes.
     pub kv_cache: Part,
     /// All of the KV cache, split by what its layers see; `None` where it is not known.
+    #[serde(skip)]
     pub kv_split: Option<CacheSums>,
-    /// Recurrent state on the GPU.
+    /// Recurrent state on the GPU, in bytes.
+    #[serde(rename = "recurrent_state")]
     pub recurrent: Part,
-    /// The image encoder's weights on the GPU (`--mmproj`); 0 where there is none.
-    pub projector: Part,
-    /// Compute buffer of the GPU. About, see [`compute`].
-    pub compute: Part,
-    /// Gradients, when training; else 0.
+    /// Gradients when training; else 0.
     pub gradients: Part,
-    /// The optimizer's states, when training; else 0.
+    /// The optimizer's states when training; else 0.
     pub optimizer: Part,
-    /// Driver context, and the margin for what is only estimated. About.
+    /// Compute buffers and activations. About, see `memory::compute`.
+    pub compute: Part,
+    /// The driver's context and a margin for what is only estimated.
     pub overhead: Part,
 }
 

@@ -20,17 +20,19 @@ pub enum Recipe {
     Qlora(u64),
 }
 
-/// The optimizer; what its states take.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The optimizer, as a command line names it; what its states take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Optimizer {
-    /// Two states in full: 8 bytes a parameter, 4 in pure bf16.
+    /// Two states of four bytes a parameter.
     #[default]
+    #[value(name = "adamw")]
     AdamW,
-    /// Two states of a byte, and their scales.
+    /// Two states of a byte.
+    #[value(name = "adamw8bit")]
     AdamW8bit,
-    /// One state at most: 4 bytes. About.
+    /// About one state.
     Adafactor,
-    /// One state, its momentum.
+    /// One state, with momentum.
     Sgd,
 }
 
