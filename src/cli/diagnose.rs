@@ -10,11 +10,14 @@ use clap::Args;
 use super::kb::base;
 use super::output::{compact, print, refuse};
 use super::settings::Global;
+use crate::advice::changed::{self, Difference};
 use crate::advice::{Advice, Situation, advise};
 use crate::gpu::Snapshot;
 use crate::gpu::failed_run::FailedRun;
-use crate::knowledge::KnowledgeBase;
 use crate::knowledge::diagnosis::{Diagnosis, Oom};
+use crate::knowledge::fix::Fix;
+use crate::knowledge::run::Run;
+use crate::knowledge::{FixId, KnowledgeBase};
 use crate::log::{PastedLog, what_else};
 use crate::memory::table;
 use crate::platform::processes::Processes;
@@ -47,6 +50,12 @@ pub struct DiagnoseArgs {
     /// The command line that failed; the steps show it with their change made.
     #[arg(long, value_name = "LINE")]
     pub(super) command: Option<String>,
+    /// A fix that was tried and did not help, by its id in the JSON; it and what does less are left out. May be repeated.
+    #[arg(long, value_name = "FIX")]
+    pub(super) tried: Vec<String>,
+    /// The log of a run that worked, to say what has changed since.
+    #[arg(long, value_name = "LOG")]
+    pub(super) good: Option<PathBuf>,
     /// The process that failed, if it is still running: its VRAM counts as free. For hooks that run in that process.
     #[arg(long, value_name = "PID", conflicts_with = "no_live")]
     pub(super) run_pid: Option<u32>,
@@ -60,7 +69,10 @@ pub(super) fn run(global: &Global, asked: &DiagnoseArgs) -> ExitCode {
 fn diagnose(global: &Global, asked: &DiagnoseArgs) -> Result<ExitCode, String> {
     let base = asked.base(global)?;
     let (log, written) = asked.read(&base)?;
-    let examined = examine(global, asked, &base, &log, written);
+    let mut examined = examine(global, asked, &base, &log, written);
+    if let Some(good) = &asked.good {
+        examined.since = Some(changed::since(&run_that_worked(&base, good)?, &examined.diagnosis.run));
+    }
     let report = examined.report();
     let text = match (asked.json, asked.brief) {
         (true, _) => compact(&report::json::Output::of(&report))?,
@@ -80,7 +92,11 @@ impl DiagnoseArgs {
             let near = table::suggestion(table::rows()?, name);
             return Err(format!("--model {}: not in the table of models{near}", harmless(name)));
         }
-        base(global)
+        let base = base(global)?;
+        match self.tried.iter().find(|id| base.fixes().iter().all(|fix| fix.id.as_str() != **id)) {
+            Some(id) => Err(unknown_fix(&base, id)),
+            None => Ok(base),
+        }
     }
 
     /// Reads the log and the time its file was last written. Fails if it contains no text.
@@ -103,6 +119,29 @@ impl DiagnoseArgs {
     }
 }
 
+/// Says that no fix has this id, and which ids come near it.
+fn unknown_fix(base: &KnowledgeBase, id: &str) -> String {
+    let likeness = |fix: &Fix| strsim::jaro_winkler(fix.id.as_str(), id);
+    let near = base.fixes().iter().max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
+    let hint = near.map(|fix| format!("; the nearest is {}", fix.id)).unwrap_or_default();
+    format!("--tried {}: no fix has this id{hint}. `diagnose --json` prints the id of each step as `fix`", harmless(id))
+}
+
+/// Reads what the log of a run that worked shows of it. Fails if that run ran out of memory, too.
+fn run_that_worked(base: &KnowledgeBase, path: &Path) -> Result<Run, String> {
+    let shown = harmless(&path.display().to_string()).into_owned();
+    let (bytes, _) =
+        bytes_of(path, &Telling::default()).map_err(|error| format!("cannot read --good {shown}: {error}"))?;
+    let log = PastedLog::from_bytes(bytes);
+    if log.is_binary() || log.is_empty() {
+        return Err(format!("--good {shown}: this is no log. Give the text that the run printed when it worked"));
+    }
+    if base.diagnose(&log, None).oom == Oom::Yes {
+        return Err(format!("--good {shown}: memory ran out in this one, too. Give the log of a run that worked"));
+    }
+    Ok(base.run_of(&log))
+}
+
 /// A diagnosis of a log together with the reading of this machine.
 pub(super) struct Examined {
     diagnosis: Diagnosis,
@@ -111,6 +150,7 @@ pub(super) struct Examined {
     no_reading: Option<String>,
     why: Option<String>,
     explains: bool,
+    since: Option<Vec<Difference>>,
 }
 
 impl Examined {
@@ -122,6 +162,7 @@ impl Examined {
             no_reading: self.no_reading.as_deref(),
             why: self.why.as_deref(),
             explains: self.explains,
+            since: self.since.as_deref(),
         }
     }
 
@@ -151,6 +192,7 @@ pub(super) fn examine(
     }
     let fixes = base.leading_fixes(&diagnosis);
     let entry = diagnosis.matches.first().and_then(|found| base.entry(found.entry));
+    let tried: Vec<FixId> = asked.tried.iter().map(|id| FixId::new(id)).collect();
     let viewer = global.kernel().viewer();
     let zone = jiff::tz::TimeZone::system();
     let advice = advise(&Situation {
@@ -162,10 +204,11 @@ pub(super) fn examine(
         model: asked.model.as_deref(),
         command: asked.command.as_deref().or(run.as_ref().and_then(|run| run.launched_by.as_deref())),
         ran_on: run.as_ref().map(|run| run.devices.as_slice()).unwrap_or_default(),
+        tried: &tried,
         ..Situation::alone(&diagnosis)
     });
     let why = entry.map(|entry| entry.why.clone());
-    Examined { diagnosis, advice, snapshot, no_reading, why, explains: asked.why }
+    Examined { diagnosis, advice, snapshot, no_reading, why, explains: asked.why, since: None }
 }
 
 /// The machine as it will be once the failed run has exited, with that run; or why the machine is left out.
