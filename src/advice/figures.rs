@@ -11,7 +11,8 @@ use crate::units::Bytes;
 const BESIDE_ALLOCATOR: Bytes = Bytes::gib(2);
 /// A CUDA context takes a few hundred MiB, with libraries loaded up to this.
 const CUDA_CONTEXT: Bytes = Bytes::mib(800);
-/// Unused memory in pieces below either bound is in every pool and explains no failure.
+/// Unused memory in pieces below the first bound is in every pool, and below the second, too, where the request is small:
+/// it explains no failure.
 const SMALLEST_FRAGMENTATION: Bytes = Bytes::mib(200);
 const SMALLEST_FRAGMENTATION_PERCENT: u64 = 5;
 /// Below this share of the GPU, what other processes used at the crash is their contexts, not their models.
@@ -84,11 +85,10 @@ pub(crate) fn in_pieces(diagnosis: &Diagnosis) -> Option<Bytes> {
         Some(unused) => unused,
         None => facts.reserved_bytes?.less(facts.allocated_bytes?),
     };
-    let explains = match facts.total_bytes {
-        Some(total) => is_share_of(unused, SMALLEST_FRAGMENTATION_PERCENT, total),
-        None => unused >= SMALLEST_FRAGMENTATION,
-    };
-    (unused >= facts.requested_bytes? && explains).then_some(unused)
+    let requested = facts.requested_bytes?;
+    let is_much = facts.total_bytes.is_none_or(|total| is_share_of(unused, SMALLEST_FRAGMENTATION_PERCENT, total));
+    let explains = unused >= SMALLEST_FRAGMENTATION && (is_much || requested >= SMALLEST_FRAGMENTATION);
+    (unused >= requested && explains).then_some(unused)
 }
 
 /// Whether the processes that the log names are ranks of the run itself: several, started one after the other, that have

@@ -128,7 +128,9 @@ impl Collected {
         match fixes::filled(fix, outlook.case) {
             Ok(planned) => {
                 let planned = match condition {
-                    Some(condition) => with_condition(planned, condition),
+                    Some(condition) => {
+                        PlannedFix { is_of_a_version: of_sign.is_some(), ..with_condition(planned, condition) }
+                    }
                     None => planned,
                 };
                 let is_shown = sign.is_some() && condition.is_none();

@@ -40,6 +40,8 @@ enum To {
     AfterFreeAndFirst,
     /// From behind the first step that terminates something or makes the run slower or worse, to before it.
     BeforeCosts,
+    /// After the steps at the front that this log or this machine gives a reason for.
+    AfterSupported,
     Back,
 }
 
@@ -82,6 +84,11 @@ const PLACEMENTS: &[Placement] = &[
     },
     Placement { name: MAY_BE_BUSY, moves: |offer, _| offer.may_be_busy, to: To::AfterFreeAndFirst },
     Placement { name: "its condition is not known", moves: |offer, _| offer.planned.condition.is_some(), to: To::Back },
+    Placement {
+        name: "the symptom is one of some versions",
+        moves: |offer, _| offer.planned.is_of_a_version,
+        to: To::AfterSupported,
+    },
 ];
 
 /// Puts the offers, which come in the entry's order, into the order of the plan.
@@ -108,6 +115,7 @@ fn apply(placement: &Placement, offers: Vec<Offer>, outlook: &Outlook<'_, '_>) -
         To::AfterFree => free_at_the_front(&stay),
         To::AfterFreeAndFirst => free_at_the_front(&stay).max(1).min(stay.len()),
         To::BeforeCosts => stay.iter().position(costs).unwrap_or(stay.len()),
+        To::AfterSupported => stay.iter().take_while(|offer| is_supported(offer)).count(),
         To::Back => stay.len(),
     };
     stay.splice(at..at, moved);
@@ -129,6 +137,12 @@ fn free_at_the_front(offers: &[Offer]) -> usize {
         !waits_or_asks(offer) && (planned.is_about_a_process() || planned.safety == Safety::Safe)
     };
     offers.iter().take_while(is_free).count()
+}
+
+fn is_supported(offer: &Offer) -> bool {
+    let is_of_machine = offer.planned.is_about_a_process() || offer.planned.room_on.is_some() || waits_or_asks(offer);
+    let is_first = matches!(offer.planned.fix, FixId::RUN_AGAIN | FixId::LOOK_THERE | FixId::REQUEST_GPU);
+    offer.is_answer || offer.is_shown || is_of_machine || is_first
 }
 
 fn costs(offer: &Offer) -> bool {

@@ -117,6 +117,9 @@ pub struct PlannedFix {
     /// What it changes in a command line, for the line to run again with.
     #[serde(skip)]
     pub changes: Option<Changes>,
+    /// Its condition is a version that the log does not print; the log shows the symptom.
+    #[serde(skip)]
+    pub is_of_a_version: bool,
     /// The process releases its memory by the step's command: better than terminating it.
     #[serde(skip)]
     pub gentle: bool,
