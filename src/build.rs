@@ -30,9 +30,12 @@ fn main() -> io::Result<()> {
     // The table of models is read without the entries (`memory/table.rs`).
     let (models, files): (Vec<PathBuf>, Vec<PathBuf>) =
         files.into_iter().partition(|file| file.starts_with("knowledge/models"));
+    // The names of processes are read without the entries, too (`gpu/recognise/names.rs`).
+    let files: Vec<PathBuf> = files.into_iter().filter(|file| !file.ends_with("processes.ron")).collect();
     let (earlier, later) = files.split_at(half(&files)?);
     let packs = [("knowledge.0", earlier), ("knowledge.1", later), ("models", &models)];
-    // Both are asked for without a knowledge base.
+    // All three are asked for without a knowledge base.
+    pack("processes", &fs::read("knowledge/processes.ron")?)?;
     pack("programs", &fs::read(programs)?)?;
     pack("patterns", &fs::read("knowledge/patterns.ron")?)?;
     for (name, files) in packs {

@@ -38,7 +38,7 @@ enum Kind<'a> {
     Fix(&'a str),
     /// A log in which nothing failed.
     Innocent(&'a str),
-    /// `src/memory/table.rs` reads the models; anything else is nobody's.
+    /// `src/memory/table.rs` reads the models, `src/gpu/recognise/names.rs` the processes; anything else is nobody's.
     Other(&'a str),
 }
 
@@ -56,6 +56,7 @@ impl Source {
         match stem.split_once('/') {
             Some(("fixes", id)) => Kind::Fix(id),
             Some(("models", _)) => Kind::Other(path),
+            None if stem == "processes" => Kind::Other(path),
             Some(("entries", id)) => Kind::Entry(id),
             _ => Kind::Entry(stem),
         }

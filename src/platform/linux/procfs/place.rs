@@ -1,6 +1,8 @@
 //! Owns reading where a process belongs out of /proc/PID/cgroup: a container, a Slurm job, a systemd unit.
 //! Needs no daemon and no rights; inside a cgroup namespace the path is `/` and nothing is known.
 
+use crate::gpu::recognise::names::NAMES;
+
 /// Who started a process and would be the one to stop it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -24,31 +26,6 @@ pub(crate) enum Place {
     /// A unit of a user's own systemd: its commands need `--user`.
     UserService(String),
 }
-
-/// Daemons that start what is not theirs (sessions, jobs, containers): stopping one is no way to end one process.
-const HOSTS: [&str; 21] = [
-    "atd",
-    "containerd",
-    "cron",
-    "crond",
-    "crio",
-    "dbus",
-    "dbus-broker",
-    "docker",
-    "emacs",
-    "gnome-terminal-server",
-    "jupyterhub",
-    "k3s",
-    "kubelet",
-    "nomad",
-    "podman",
-    "slurmd",
-    "ssh",
-    "sshd",
-    "supervisor",
-    "supervisord",
-    "tmux",
-];
 
 impl Place {
     /// Reads the text of /proc/PID/cgroup; `None` where it names none of these.
@@ -178,7 +155,7 @@ fn service(parts: &[&str]) -> Option<Place> {
     }
     let name = unit.strip_suffix(".service")?;
     let program = name.split('@').next().unwrap_or_default();
-    if HOSTS.contains(&program) || name.starts_with("app-") {
+    if NAMES.hosts.iter().any(|host| host == program) || name.starts_with("app-") {
         return None;
     }
     let unit = unit.to_owned();
