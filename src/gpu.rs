@@ -67,6 +67,13 @@ pub struct Header {
     pub boot_id: Option<String>,
 }
 
+impl Header {
+    /// Of this program, on the boot of this identity.
+    pub(crate) fn of_boot(boot_id: Option<String>) -> Header {
+        Header { schema: SCHEMA, program: concat!("oomdoctor ", env!("CARGO_PKG_VERSION")).into(), boot_id }
+    }
+}
+
 /// A machine's GPUs and their processes at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Snapshot {

@@ -2,7 +2,7 @@
 //! types that both speak of. Names no system.
 
 use std::fs::{File, FileType, Metadata};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -42,6 +42,14 @@ impl News {
         }
         serde_json::from_slice(line).map(News::Snapshot)
     }
+}
+
+/// Writes a line of that stream at once.
+pub(super) fn write_line(out: &mut impl Write, value: &impl serde::Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    out.write_all(&line)?;
+    out.flush()
 }
 
 /// Sets the time between readings of a watch that runs.

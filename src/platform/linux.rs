@@ -45,7 +45,7 @@ impl Machine for Linux {
     }
 
     fn read_once(sampling: &Sampling) -> Result<Snapshot, String> {
-        live::read_one_snapshot(sampling).map(|(_, snapshot)| snapshot).map_err(|error| error.to_string())
+        live::read_one_snapshot(sampling).map_err(|error| error.to_string())
     }
 
     fn watch(sampling: Sampling, tell: impl Fn(News) -> bool + Send + 'static) -> io::Result<SetPace> {
@@ -55,12 +55,7 @@ impl Machine for Linux {
     }
 
     fn sample(sampling: &Sampling, count: Option<u64>, paced: bool) -> io::Result<()> {
-        let options = probe::Options {
-            nvml_library: sampling.nvml_library.clone(),
-            procfs: sampling.procfs(),
-            interval: sampling.interval,
-        };
-        probe::run(&options, &mut stream::Stream::new()?, count, paced.then(io::stdin))
+        probe::run(sampling, &mut stream::Stream::new()?, count, paced.then(io::stdin))
     }
 
     fn boot_id() -> Option<String> {

@@ -89,6 +89,15 @@ impl LastWords {
     }
 }
 
+/// Waits for a child: its exit status in words, and its last words.
+pub(crate) fn ended(child: &mut Child, words: Option<LastWords>) -> (String, String) {
+    let status = match child.wait() {
+        Ok(status) => status.to_string(),
+        Err(error) => error.to_string(),
+    };
+    (status, words.map(LastWords::said).unwrap_or_default())
+}
+
 /// Ends a child that leads a process group, and whom it started in that group. Not yet waited for, so that its
 /// PID is nobody else's.
 pub(crate) fn end_group(child: &mut Child) {

@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::child::{LastWords, Output, end_group};
+use super::child::{LastWords, Output, end_group, ended};
 use crate::gpu::{Header, SCHEMA, Snapshot};
 use crate::platform::contract::Sampling;
 
@@ -42,13 +42,18 @@ fn complaint(said: &str) -> String {
 }
 
 /// One reading of this machine within 2 s. Blocks for that long at most, whatever the driver does.
-pub(crate) fn read_one_snapshot(sampling: &Sampling) -> Result<(Header, Snapshot), LiveError> {
+pub(crate) fn read_one_snapshot(sampling: &Sampling) -> Result<Snapshot, LiveError> {
     let mut child = sampler(sampling, Some(1)).stderr(Stdio::piped()).spawn()?;
     let deadline = Instant::now() + DEADLINE;
     let words = child.stderr.take().map(|errors| LastWords::of(&child, errors));
     let result = match read_lines(&mut child, deadline).map(|lines| parse(&lines)) {
         Ok(Some(parsed)) => parsed,
-        Ok(None) => Err(ended(&mut child, words)),
+        Ok(None) => {
+            // A child that still runs has closed its output and reports nothing more.
+            end_group(&mut child);
+            let (status, said) = ended(&mut child, words);
+            Err(LiveError::Ended { status, said })
+        }
         Err(error) => Err(error),
     };
     // The child is not waited for: within a driver call, such as closing it, it may outlive any signal for a while.
@@ -113,28 +118,16 @@ fn read_lines(child: &mut Child, deadline: Instant) -> Result<Vec<u8>, LiveError
 }
 
 /// `None` where there are no two whole lines.
-fn parse(bytes: &[u8]) -> Option<Result<(Header, Snapshot), LiveError>> {
+fn parse(bytes: &[u8]) -> Option<Result<Snapshot, LiveError>> {
     let mut lines = bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
     let (header, snapshot) = (lines.next()?, lines.next()?);
     Some(parse_lines(header, snapshot).map_err(LiveError::NotUnderstood))
 }
 
-fn parse_lines(header: &[u8], snapshot: &[u8]) -> Result<(Header, Snapshot), String> {
+fn parse_lines(header: &[u8], snapshot: &[u8]) -> Result<Snapshot, String> {
     let header: Header = serde_json::from_slice(header).map_err(|error| error.to_string())?;
     if header.schema > SCHEMA {
         return Err(format!("it is of schema {}, this program reads up to {SCHEMA}", header.schema));
     }
-    let snapshot = serde_json::from_slice(snapshot).map_err(|error| error.to_string())?;
-    Ok((header, snapshot))
-}
-
-/// Why a child that closed its output gave no reading.
-fn ended(child: &mut Child, words: Option<LastWords>) -> LiveError {
-    // A child that still runs has closed its output and reports nothing more.
-    end_group(child);
-    let status = match child.wait() {
-        Ok(status) => status.to_string(),
-        Err(error) => error.to_string(),
-    };
-    LiveError::Ended { status, said: words.map(LastWords::said).unwrap_or_default() }
+    serde_json::from_slice(snapshot).map_err(|error| error.to_string())
 }
