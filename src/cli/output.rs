@@ -6,12 +6,12 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use crate::platform::{Here, Platform};
+use crate::platform::here;
 
 pub(super) fn write(text: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     // What is buffered is not written yet, and at the program's end nobody would hear of an error.
-    match Here::check_output_open().and_then(|()| out.write_all(text)).and_then(|()| out.flush()) {
+    match here::check_output_open().and_then(|()| out.write_all(text)).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written,
     }

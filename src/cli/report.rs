@@ -13,7 +13,7 @@ use crate::app::last::Story;
 use crate::app::walk::Mark;
 use crate::gpu::Vantage;
 use crate::log::PastedLog;
-use crate::platform::{Here, Machine, Platform, ThisMachine, regular};
+use crate::platform::{Machine, ThisMachine, here, regular};
 use crate::report::markdown::{Paper, Walked, markdown};
 use crate::report::redact::Names;
 use crate::runtime::last;
@@ -54,8 +54,8 @@ fn report(global: &Global, args: &ReportArgs) -> Result<ExitCode, String> {
     let names = names();
     let base = asked.base(global)?;
     let story;
-    let (log, written, origin, walked) = if args.file.is_none() && !Here::is_input_fed() {
-        let (last_story, text) = last::read(Here::state_folder().as_deref(), global.keep_log)?;
+    let (log, written, origin, walked) = if args.file.is_none() && !here::is_input_fed() {
+        let (last_story, text) = last::read(here::state_folder().as_deref(), global.keep_log)?;
         story = last_story;
         asked = Asked { model: asked.model.or(story.model.as_deref()), command: story.command.as_deref(), ..asked };
         (PastedLog::new(text), story.crashed_by, story.origin.clone(), walked(&story))
@@ -98,15 +98,15 @@ fn write(path: &Path, text: &str, force: bool) -> io::Result<()> {
     if force {
         return regular::replace(path, |file| file.write_all(text.as_bytes()));
     }
-    Here::new_private_file(path)?.write_all(text.as_bytes())
+    here::new_private_file(path)?.write_all(text.as_bytes())
 }
 
 /// The names of users and hosts that a report leaves out.
 pub(super) fn names() -> Names {
-    let own = Here::user_name();
+    let own = here::user_name();
     let said = ["USER", "LOGNAME", "SUDO_USER"].into_iter().filter_map(|name| std::env::var(name).ok());
-    let home = Here::home().and_then(|home| Some(home.file_name()?.to_string_lossy().into_owned()));
-    let host = Here::host_name();
+    let home = here::home().and_then(|home| Some(home.file_name()?.to_string_lossy().into_owned()));
+    let host = here::host_name();
     let short = host.split('.').next().map(str::to_owned);
     // What Windows puts before an account's name: the machine or the company.
     let domains = ["USERDOMAIN", "USERDNSDOMAIN"].into_iter().filter_map(|name| std::env::var(name).ok());

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use crate::app::keymap::{Keymap, Mistake, NAMES};
 use crate::app::model::Palette;
-use crate::platform::{Here, Kernel, Machine, Platform, Sampling, ThisMachine, regular};
+use crate::platform::{Kernel, Machine, Sampling, ThisMachine, here, regular};
 
 /// More than any configuration has.
 const LARGEST: u64 = 1 << 20;
@@ -126,7 +126,7 @@ struct Understood {
 
 /// Every option's value. Fails with a sentence where the configuration can't be read.
 pub(super) fn resolve(options: Options, look: Look) -> Result<Global, String> {
-    let folder = Here::config_folder();
+    let folder = here::config_folder();
     let configuration = folder.as_deref().map(|folder| read(&folder.join("config.ron"))).transpose()?;
     let Understood { said: configuration, palette, keys } = configuration.flatten().unwrap_or_default();
     // A person's own entries need no setting if they are beside the configuration.
@@ -154,7 +154,7 @@ fn read(path: &Path) -> Result<Option<Understood>, String> {
         Err(error) => return Err(format!("{} can't be read: {error}", path.display())),
     };
     let understood = parse(&text).map_err(|error| format!("{}:{error}", path.display()))?;
-    if understood.said.nvml_library.is_some() && !Here::may_name_a_library(path) {
+    if understood.said.nvml_library.is_some() && !here::may_name_a_library(path) {
         return Err(format!(
             "{}: nvml_library: this file is not root's, and root loads no library that somebody else names; give it as --nvml-library",
             path.display()

@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::contract::{Machine, News, Platform, Sampling, SetPace, write_line};
+use super::contract::{Machine, News, Sampling, SetPace, write_line};
 use super::host::HostMemory;
 #[cfg(unix)]
 use super::macos as system;
 use super::processes::{Inspection, Named, Note, ProcessControl, Processes};
 #[cfg(unix)]
-use super::unix::Unix as Here;
+use super::unix as here;
 #[cfg(windows)]
-use super::windows::{self as system, Windows as Here};
+use super::windows::{self as system, self as here};
 use crate::advice::release::Release;
 use crate::gpu::guard::{Signal, Viewer};
 use crate::gpu::{Driver, Header, ProcessKey, Snapshot, Vantage};
@@ -51,14 +51,14 @@ impl Machine for LogsOnly {
     }
 
     fn read_once(_: &Sampling) -> Result<Snapshot, String> {
-        Ok(snapshot(&mut HostMemory::new(Here::host_name())))
+        Ok(snapshot(&mut HostMemory::new(here::host_name())))
     }
 
     fn watch(sampling: Sampling, tell: impl Fn(News) -> bool + Send + 'static) -> io::Result<SetPace> {
         let (paces, orders) = mpsc::channel();
         let mut interval = sampling.interval;
         thread::Builder::new().name("feed".into()).spawn(move || {
-            let mut memory = HostMemory::new(Here::host_name());
+            let mut memory = HostMemory::new(here::host_name());
             let mut is_heard = tell(News::Header(Header::of_boot(None)));
             while is_heard {
                 is_heard = tell(News::Snapshot(Box::new(snapshot(&mut memory))));
@@ -78,8 +78,8 @@ impl Machine for LogsOnly {
     }
 
     fn sample(sampling: &Sampling, count: Option<u64>, _: bool) -> io::Result<()> {
-        Here::check_output_open()?;
-        let mut memory = HostMemory::new(Here::host_name());
+        here::check_output_open()?;
+        let mut memory = HostMemory::new(here::host_name());
         let mut written = write_line(&mut stdout(), &Header::of_boot(None));
         let mut left = count;
         while written.is_ok() && left != Some(0) {

@@ -21,9 +21,7 @@ use std::time::Instant;
 
 use crate::gpu::accounts::unaccounted;
 use crate::gpu::sight;
-use crate::gpu::{
-    Device, Driver, GpuProcess, Header, Holder, Host, Nature, ProcessKind, Reading, Snapshot, Vantage,
-};
+use crate::gpu::{Device, Driver, GpuProcess, Header, Holder, Host, Nature, ProcessKind, Reading, Snapshot, Vantage};
 use crate::platform::contract::{Sampling, write_line};
 use crate::platform::host::HostMemory;
 use crate::platform::linux::procfs::Procfs;
