@@ -120,7 +120,7 @@ fn one_child(
     };
     pacer.hand(child.stdin.take());
     let words = child.stderr.take().map(|errors| LastWords::of(&child, errors));
-    let output = child.stdout.take().map(|output| BufReader::new(Output::of(&child, output)));
+    let output = child.stdout.take().map(|output| BufReader::new(Output::of(&child, output, None)));
     let (lines, trouble) = output.map_or((0, None), |output| read_lines(output, tell));
     let why = trouble.unwrap_or_else(|| match ended(&mut child, words) {
         (status, said) if said.is_empty() => format!("the sampler ended ({status})"),

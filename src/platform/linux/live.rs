@@ -1,7 +1,7 @@
 //! Owns reading this machine once, safely: the sampler runs as a child process with a deadline, since a driver call
 //! may hang for ever and could then not even be interrupted.
 
-use std::io;
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::platform::contract::Sampling;
 /// How long the driver may take for one reading. Waking a card that sleeps takes about a second.
 const DEADLINE: Duration = Duration::from_secs(2);
 /// More than any machine's snapshot. A longer stream does not come from the sampler.
-const MOST_BYTES: usize = 64 << 20;
+const MOST_BYTES: u64 = 64 << 20;
 
 /// Why there is no reading.
 #[derive(Debug, thiserror::Error)]
@@ -46,15 +46,16 @@ pub(crate) fn read_one_snapshot(sampling: &Sampling) -> Result<Snapshot, LiveErr
     let mut child = sampler(sampling, Some(1)).stderr(Stdio::piped()).spawn()?;
     let deadline = Instant::now() + DEADLINE;
     let words = child.stderr.take().map(|errors| LastWords::of(&child, errors));
-    let result = match read_lines(&mut child, deadline).map(|lines| parse(&lines)) {
-        Ok(Some(parsed)) => parsed,
+    let result = match read_lines(&mut child, deadline) {
+        Ok(Some([header, snapshot])) => parse_lines(&header, &snapshot).map_err(LiveError::NotUnderstood),
         Ok(None) => {
             // A child that still runs has closed its output and reports nothing more.
             end_group(&mut child);
             let (status, said) = ended(&mut child, words);
             Err(LiveError::Ended { status, said })
         }
-        Err(error) => Err(error),
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(LiveError::DriverDoesNotAnswer),
+        Err(error) => Err(error.into()),
     };
     // The child is not waited for: within a driver call, such as closing it, it may outlive any signal for a while.
     end_group(&mut child);
@@ -99,29 +100,15 @@ pub(crate) fn paced_sampler(sampling: &Sampling) -> Command {
     command
 }
 
-/// Two lines, or all that came before the end of the stream.
-fn read_lines(child: &mut Child, deadline: Instant) -> Result<Vec<u8>, LiveError> {
-    let Some(output) = child.stdout.take() else { return Err(io::Error::other("no pipe").into()) };
-    let mut output = Output::of(child, output);
-    let mut bytes = Vec::new();
-    let mut block = vec![0; 64 << 10];
-    while bytes.iter().filter(|byte| **byte == b'\n').count() < 2 && bytes.len() < MOST_BYTES {
-        match output.read_until(&mut block, Some(deadline)) {
-            Ok(0) => break,
-            Ok(count) => bytes.extend(block.iter().take(count)),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(LiveError::DriverDoesNotAnswer),
-            Err(error) => return Err(error.into()),
-        }
+/// The first two lines; `None` where the stream ends before.
+fn read_lines(child: &mut Child, deadline: Instant) -> io::Result<Option<[Vec<u8>; 2]>> {
+    let output = child.stdout.take().ok_or_else(|| io::Error::other("no pipe"))?;
+    let mut output = BufReader::new(Output::of(child, output, Some(deadline))).take(MOST_BYTES);
+    let mut lines = [Vec::new(), Vec::new()];
+    for line in &mut lines {
+        output.read_until(b'\n', line)?;
     }
-    Ok(bytes)
-}
-
-/// `None` where there are no two whole lines.
-fn parse(bytes: &[u8]) -> Option<Result<Snapshot, LiveError>> {
-    let mut lines = bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
-    let (header, snapshot) = (lines.next()?, lines.next()?);
-    Some(parse_lines(header, snapshot).map_err(LiveError::NotUnderstood))
+    Ok(lines.iter().all(|line| line.ends_with(b"\n")).then_some(lines))
 }
 
 fn parse_lines(header: &[u8], snapshot: &[u8]) -> Result<Snapshot, String> {

@@ -227,9 +227,8 @@ fn locate(procfs: &Procfs, devices: &[Device], holders: &mut [Holder]) {
 /// The driver's index of the GPU whose device file this is.
 fn index_of(path: &str, numbers: &[(String, u32)], devices: &[Device]) -> Option<u32> {
     let number: u32 = path.rsplit("/nvidia").next()?.parse().ok()?;
-    let (bus_id, _) = numbers.iter().find(|(_, known)| *known == number)?;
     let mut devices = devices.iter();
-    let device = devices.find(|device| device.bus_id.known().is_some_and(|id| id.to_lowercase().ends_with(bus_id)))?;
+    let device = devices.find(|device| device.bus_id.known().and_then(|id| number_at(numbers, id)) == Some(number))?;
     Some(device.index)
 }
 

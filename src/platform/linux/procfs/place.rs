@@ -44,25 +44,31 @@ impl Place {
         }
     }
 
-    fn manager_word(&self) -> Option<String> {
-        match self {
-            Place::Slurm(job) => Some(format!("slurm:{job}")),
-            Place::Service(unit) => Some(format!("service:{unit}")),
-            Place::UserService(unit) => Some(format!("user-service:{unit}")),
-            Place::Docker(_) | Place::Podman(_) | Place::Kubernetes { .. } | Place::Lxc(_) => None,
-        }
-    }
-
     /// The container as one word, `docker:0123456789ab`, `podman:…`, `kubernetes:POD/…`, `lxc:NAME`, with the id's
     /// first 12 digits as the engines' own commands take them. `None` where it is no container.
     pub(crate) fn container(&self) -> Option<String> {
+        (!self.is_managed()).then(|| self.word())
+    }
+
+    fn manager_word(&self) -> Option<String> {
+        self.is_managed().then(|| self.word())
+    }
+
+    /// True for what its manager starts again or ends as a whole, which no container is.
+    fn is_managed(&self) -> bool {
+        matches!(self, Place::Slurm(_) | Place::Service(_) | Place::UserService(_))
+    }
+
+    fn word(&self) -> String {
         match self {
-            Place::Docker(id) => Some(format!("docker:{id:.12}")),
-            Place::Podman(id) => Some(format!("podman:{id:.12}")),
-            Place::Kubernetes { pod, id } if id.is_empty() => Some(format!("kubernetes:{pod}")),
-            Place::Kubernetes { pod, id } => Some(format!("kubernetes:{pod}/{id:.12}")),
-            Place::Lxc(name) => Some(format!("lxc:{name}")),
-            Place::Slurm(_) | Place::Service(_) | Place::UserService(_) => None,
+            Place::Docker(id) => format!("docker:{id:.12}"),
+            Place::Podman(id) => format!("podman:{id:.12}"),
+            Place::Kubernetes { pod, id } if id.is_empty() => format!("kubernetes:{pod}"),
+            Place::Kubernetes { pod, id } => format!("kubernetes:{pod}/{id:.12}"),
+            Place::Lxc(name) => format!("lxc:{name}"),
+            Place::Slurm(job) => format!("slurm:{job}"),
+            Place::Service(unit) => format!("service:{unit}"),
+            Place::UserService(unit) => format!("user-service:{unit}"),
         }
     }
 
