@@ -102,6 +102,7 @@ pub(crate) mod testing {
             crashed_at: None,
             crashed_at_if_utc: None,
             run: crate::knowledge::run::Run::default(),
+            signs: vec![],
             is_shortened: false,
         }
     }

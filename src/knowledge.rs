@@ -21,10 +21,13 @@ pub mod program;
 mod quotation;
 mod rank;
 mod recognize;
+mod release;
 pub mod run;
 pub mod settings;
+pub mod sign;
 #[cfg(test)]
 mod tests;
+pub mod version;
 
 use std::sync::Arc;
 
@@ -39,6 +42,7 @@ use matching::Finder;
 pub use matching::Words;
 use rank::Tables;
 use recognize::{PhaseTable, ProgramTable};
+use sign::Sign;
 
 /// Entries, fixes and recognition tables, ready to read logs.
 #[derive(Debug)]
@@ -74,6 +78,8 @@ impl KnowledgeBase {
                 programs: ProgramTable::new(loaded.programs),
                 phases: PhaseTable::new(loaded.phases),
                 runs: loaded.runs,
+                versions: loaded.versions,
+                signs: loaded.signs,
             },
         })
     }
@@ -103,10 +109,23 @@ impl KnowledgeBase {
         self.fixes.iter().find(|fix| fix.id == id)
     }
 
-    /// The fixes of the entry that leads.
+    /// The fixes that the signs in the log ask for, then those of the entry that leads.
     pub fn leading_fixes(&self, diagnosis: &Diagnosis) -> Vec<Fix> {
         let entry = diagnosis.matches.first().and_then(|found| self.entry(found.entry));
-        entry.into_iter().flat_map(|entry| &entry.fixes).filter_map(|id| self.fix(*id)).cloned().collect()
+        let of_signs = diagnosis.signs.iter().flat_map(|sign| &sign.fixes);
+        let of_entry = entry.into_iter().flat_map(|entry| &entry.fixes);
+        let mut fixes: Vec<Fix> = Vec::new();
+        for id in of_signs.chain(of_entry) {
+            if fixes.iter().all(|fix| fix.id != *id) {
+                fixes.extend(self.fix(*id).cloned());
+            }
+        }
+        fixes
+    }
+
+    /// What logs show beside a failure.
+    pub fn signs(&self) -> &[Sign] {
+        &self.tables.signs
     }
 
     /// The question with this id.

@@ -12,6 +12,7 @@ use super::retry::Tried;
 use crate::gpu::guard::Viewer;
 use crate::gpu::history::History;
 use crate::gpu::{Device, GpuProcess, ProcessKey, Snapshot};
+use crate::knowledge::FixId;
 use crate::knowledge::diagnosis::Diagnosis;
 use crate::knowledge::facts::NamedProcess;
 use crate::knowledge::fix::Fix;
@@ -49,6 +50,8 @@ pub struct Situation<'a> {
     pub ran_on: &'a [u32],
     /// The steps taken so far.
     pub taken: Taken,
+    /// The fixes that were tried before and did not help.
+    pub tried: &'a [FixId],
     /// What an earlier reading of the same log taught.
     pub before: Option<&'a Remembered>,
 }
@@ -103,6 +106,7 @@ impl<'a> Situation<'a> {
             own: None,
             ran_on: &[],
             taken: Taken::default(),
+            tried: &[],
             before: None,
         }
     }

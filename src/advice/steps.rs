@@ -83,6 +83,8 @@ fn first_step(run_again: Option<PlannedFix>, outlook: &Outlook<'_, '_>) -> Optio
 struct Collected {
     offers: Vec<Offer>,
     not_offered: Vec<NotOffered>,
+    /// Whether there is a step already whose condition is a version that the log does not print.
+    asks_for_a_version: bool,
 }
 
 impl Collected {
@@ -117,8 +119,13 @@ impl Collected {
     }
 
     fn add_fix(&mut self, fix: &Fix, outlook: &Outlook<'_, '_>, is_answer: bool) {
+        let sign = outlook.case.log.signs.iter().find(|sign| sign.fixes.contains(&fix.id));
+        let of_sign = sign.and_then(|sign| sign.condition.as_deref());
+        if of_sign.is_some() && std::mem::replace(&mut self.asks_for_a_version, true) {
+            return self.reject(fix.id, "another step asks for the version already");
+        }
         let condition = match conditions::of_fix(fix, outlook) {
-            Holds::Yes => None,
+            Holds::Yes => of_sign,
             Holds::No(rule) => return self.reject(fix.id, rule),
             Holds::Unknown(condition) => Some(condition),
         };
@@ -128,7 +135,8 @@ impl Collected {
                     Some(condition) => with_condition(planned, condition),
                     None => planned,
                 };
-                self.offers.push(Offer { is_answer, ..Offer::of(planned) });
+                let is_shown = sign.is_some() && condition.is_none();
+                self.offers.push(Offer { is_answer, is_shown, ..Offer::of(planned) });
             }
             Err(rule) => self.reject(fix.id, rule),
         }
@@ -184,6 +192,7 @@ mod tests {
     use crate::gpu::{Device, GpuProcess, ProcessKey, Reading, Snapshot, Vantage};
     use crate::knowledge::diagnosis::Diagnosis;
     use crate::knowledge::fix::{FixCommand, Frees, Safety};
+    use crate::knowledge::sign::Shown;
     use crate::units::Bytes;
 
     fn fix(id: &str, when: Vec<Condition>, commands: &[(&str, &str)]) -> Fix {
@@ -197,6 +206,7 @@ mod tests {
             phases: vec![],
             when,
             not_for: vec![],
+            covers: vec![],
             leads: crate::knowledge::fix::Leads::default(),
             moves: crate::knowledge::fix::Moves::default(),
             frees: Frees::Unknown,
@@ -259,6 +269,43 @@ mod tests {
             vec![Condition::HolderAlive],
             &[("ollama", "ollama stop {model}"), ("*", "oomdoctor kill {pid}")],
         )
+    }
+
+    #[test]
+    fn what_was_tried_in_vain_is_no_step_nor_what_does_less() {
+        let mut tried = fix("tried", vec![], &[("*", "lower it")]);
+        tried.covers = vec![FixId::new("does-less")];
+        let fixes = [tried, fix("does-less", vec![], &[("*", "lower it")]), fix("other", vec![], &[("*", "lower it")])];
+        let diagnosis = torch_oom(&[]);
+        let ids = |tried: &[FixId]| -> Vec<FixId> {
+            let advice = advise(&Situation { fixes: &fixes, tried, ..Situation::alone(&diagnosis) });
+            let ids = advice.plan.iter().map(|step| step.fix);
+            ids.filter(|id| fixes.iter().any(|fix| fix.id == *id)).collect()
+        };
+        assert_eq!(ids(&[]), ["tried", "does-less", "other"]);
+        assert_eq!(ids(&[FixId::new("tried")]), ["other"]);
+        assert_eq!(ids(&[FixId::new("does-less")]), ["tried", "other"]);
+    }
+
+    #[test]
+    fn what_the_log_shows_comes_first_and_one_step_at_most_asks_for_a_version() {
+        let batch = |id: &str| fix(id, vec![], &[("*", "lower it")]);
+        let fixes = [batch("generic"), batch("shown"), batch("one-version"), batch("other-version")];
+        let shown = |fix: &str, condition: Option<&str>| Shown {
+            that: "it does".into(),
+            fixes: vec![FixId::new(fix)],
+            condition: condition.map(str::to_owned),
+        };
+        let mut diagnosis = torch_oom(&[]);
+        diagnosis.signs = vec![
+            shown("shown", None),
+            shown("one-version", Some("if it is PyTorch 2.3")),
+            shown("other-version", Some("if it is PyTorch 2.4")),
+        ];
+        let steps = plan(&diagnosis, &fixes, vec![]).plan;
+        let ids: Vec<&str> = steps.iter().map(|step| step.fix.as_str()).collect();
+        assert_eq!(ids, ["shown", "generic", "one-version"]);
+        assert_eq!(steps[2].condition.as_deref(), Some("if it is PyTorch 2.3"));
     }
 
     #[test]

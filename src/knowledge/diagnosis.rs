@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::facts::Facts;
 pub use super::kinds::{CauseKind, Certainty, MemoryKind, Oom, Phase, Platform, Stage};
 use super::run::Run;
+use super::sign::Shown;
 use crate::ids::EntryId;
 use crate::units::WallTime;
 
@@ -62,6 +63,8 @@ pub struct Diagnosis {
     pub crashed_at_if_utc: Option<WallTime>,
     /// What the log says of the model and the run.
     pub run: Run,
+    /// What the log shows that asks for fixes of its own.
+    pub signs: Vec<Shown>,
     /// Whether parts of a very long log were left out before it was read; line numbers count what was kept.
     pub is_shortened: bool,
 }

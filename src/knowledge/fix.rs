@@ -197,6 +197,9 @@ pub struct Fix {
     /// Programs in which it changes nothing.
     #[serde(default)]
     pub not_for: Vec<String>,
+    /// Fixes that do no more than this one: where it was tried and did not help, they do not either.
+    #[serde(default)]
+    pub covers: Vec<FixId>,
     #[serde(default)]
     pub leads: Leads,
     #[serde(default)]

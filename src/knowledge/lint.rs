@@ -9,6 +9,7 @@ use super::entry::{Entry, Example};
 use super::facts::Fact;
 use super::fix::{Fix, FixCommand, Moves, NOT_YET, PLACEHOLDERS, Reference};
 use super::settings::{self, Asked, Way};
+use super::sign::Sign;
 use crate::log::PastedLog;
 use crate::units::{Bytes, UnitBase};
 
@@ -40,7 +41,16 @@ pub fn judge(base: &KnowledgeBase) -> Vec<Fault> {
         faults.extend(found.into_iter().map(|what| Fault { of: entry.id.to_string(), what }));
     }
     for fix in base.fixes() {
+        let unknown = fix.covers.iter().filter(|id| base.fix(**id).is_none());
+        faults.extend(unknown.map(|id| Fault {
+            of: format!("fixes/{}", fix.id),
+            what: format!("there is no fix {id} for it to cover"),
+        }));
         faults.extend(fix_form(fix).into_iter().map(|what| Fault { of: format!("fixes/{}", fix.id), what }));
+    }
+    for sign in base.signs() {
+        let of = format!("sign \"{}\"", sign.that);
+        faults.extend(sign_form(base, sign).into_iter().map(|what| Fault { of: of.clone(), what }));
     }
     for question in base.questions() {
         let mut found = undated(&question.references);
@@ -124,6 +134,28 @@ fn undated<'r>(references: impl IntoIterator<Item = &'r Reference>) -> Vec<Strin
         .filter(|reference| reference.date().is_none())
         .map(|reference| format!("{} has no date of the form 2026-11-20", reference.source))
         .collect()
+}
+
+/// What is wrong with a sign: its patterns, its fixes, or its example, which must show it.
+fn sign_form(base: &KnowledgeBase, sign: &Sign) -> Vec<String> {
+    let mut faults = undated(&sign.references);
+    if sign.references.is_empty() {
+        faults.push("needs a reference".into());
+    }
+    faults.extend(sign.shows.iter().chain(&sign.lacks).filter_map(|pattern| pattern.check().err()));
+    let missing = sign.fixes.iter().filter(|id| base.fix(**id).is_none());
+    faults.extend(missing.map(|id| format!("there is no fix {id}")));
+    if sign.shows.is_empty() && sign.entries.is_empty() {
+        faults.push("shows nothing: it needs a pattern or an entry".into());
+    }
+    let diagnosis = base.diagnose(&PastedLog::new(sign.example.clone()), None);
+    if !diagnosis.signs.iter().any(|shown| shown.that == sign.that) {
+        faults.push(match diagnosis.matches.first() {
+            Some(found) => format!("its example is {} of {:?} and does not show it", found.entry, diagnosis.program),
+            None => "its example matches no entry".into(),
+        });
+    }
+    faults
 }
 
 fn fix_form(fix: &Fix) -> Vec<String> {

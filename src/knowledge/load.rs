@@ -13,7 +13,10 @@ use super::guide::{Question, Term};
 use super::pattern;
 use super::program::ProgramRule;
 use super::recognize::PhaseRule;
+use super::release::Release;
 use super::run::RunRule;
+use super::sign::Sign;
+use super::version::VersionRule;
 use crate::ids::{EntryId, FixId};
 use crate::packed;
 
@@ -36,6 +39,10 @@ pub struct Source {
 enum Kind<'a> {
     Entry(&'a str),
     Fix(&'a str),
+    /// What logs show beside a failure, by the file's name.
+    Signs(&'a str),
+    /// What is wrong with some versions, by the file's name.
+    Releases(&'a str),
     /// A log in which nothing failed.
     Innocent(&'a str),
     /// `src/memory/table.rs` reads the models, `src/gpu/recognise/names.rs` the processes; anything else is nobody's.
@@ -55,6 +62,8 @@ impl Source {
         };
         match stem.split_once('/') {
             Some(("fixes", id)) => Kind::Fix(id),
+            Some(("signs", name)) => Kind::Signs(name),
+            Some(("releases", name)) => Kind::Releases(name),
             Some(("models", _)) => Kind::Other(path),
             None if stem == "processes" => Kind::Other(path),
             Some(("entries", id)) => Kind::Entry(id),
@@ -117,6 +126,8 @@ pub struct Loaded {
     pub programs: Vec<ProgramRule>,
     pub phases: Vec<PhaseRule>,
     pub runs: Vec<RunRule>,
+    pub versions: Vec<VersionRule>,
+    pub signs: Vec<Sign>,
     pub questions: Vec<Question>,
     pub glossary: Vec<Term>,
     pub innocent: Vec<Source>,
@@ -154,16 +165,26 @@ impl Loaded {
                 Kind::Entry("programs") => loaded.programs = parse(source)?,
                 Kind::Entry("phases") => loaded.phases = parse(source)?,
                 Kind::Entry("run") => loaded.runs = parse(source)?,
+                Kind::Entry("versions") => loaded.versions = parse(source)?,
                 Kind::Entry("questions") => loaded.questions = parse(source)?,
                 Kind::Entry("glossary") => loaded.glossary = parse(source)?,
                 Kind::Entry("patterns") => is_built_in(source)?,
                 Kind::Entry(id) => loaded.entries.push(entry(source, EntryId::new(id))?),
                 Kind::Fix(id) => loaded.fixes.push(Fix { id: FixId::new(id), ..parse(source)? }),
+                Kind::Signs(_) => loaded.signs.extend(parse::<Vec<Sign>>(source)?),
+                Kind::Releases(_) => loaded.add_releases(parse(source)?),
                 Kind::Innocent(_) => loaded.innocent.push(source.clone()),
                 Kind::Other(_) => {}
             }
         }
         Ok(loaded)
+    }
+
+    fn add_releases(&mut self, releases: Vec<Release>) {
+        for (sign, fix) in releases.into_iter().map(Release::into_parts) {
+            self.signs.push(sign);
+            self.fixes.push(fix);
+        }
     }
 
     fn extend(&mut self, more: Loaded) {
@@ -172,6 +193,8 @@ impl Loaded {
         self.programs.extend(more.programs);
         self.phases.extend(more.phases);
         self.runs.extend(more.runs);
+        self.versions.extend(more.versions);
+        self.signs.extend(more.signs);
         self.questions.extend(more.questions);
         self.glossary.extend(more.glossary);
         self.innocent.extend(more.innocent);

@@ -10,6 +10,8 @@ use super::figures::{self, Figures};
 use super::matching::Hit;
 use super::recognize::{PhaseTable, ProgramTable};
 use super::run::{self, Run, RunRule};
+use super::sign::{self, Sign};
+use super::version::VersionRule;
 use crate::log::{PastedLog, View};
 
 /// How many lines above its message a headline may stand.
@@ -24,6 +26,8 @@ pub(crate) struct Tables {
     pub programs: ProgramTable,
     pub phases: PhaseTable,
     pub runs: Vec<RunRule>,
+    pub versions: Vec<VersionRule>,
+    pub signs: Vec<Sign>,
 }
 
 /// An entry's best hit.
@@ -56,6 +60,7 @@ pub(crate) fn diagnosis(
         diagnosis.run.ranks = other_ranks(log, leading, &hits);
     }
     let mut unmasked = order.iter().filter(|(is_masked, _)| !is_masked);
+    diagnosis.signs = sign::shown(&tables.signs, log, &diagnosis);
     diagnosis.run.also = unmasked.find_map(|(_, finding)| other_memory(leading, finding));
     diagnosis
 }
@@ -188,7 +193,7 @@ fn answer(
     let named = leading.named_program().or_else(|| drawn_on.clone().find_map(Finding::named_program));
     let (raised_by, program) = whose(tables, log, leading, named);
     let (phase, stage) = tables.phases.recognize(log, hit.line, hit.column);
-    let run = run::read(&tables.runs, log, hit.line, hit.column);
+    let run = run::read(&tables.runs, &tables.versions, log, hit.line, hit.column);
     Diagnosis {
         oom: leading.oom,
         memory: entry.memory,
@@ -202,6 +207,7 @@ fn answer(
         crashed_at: clock::crashed_at(log, hit.line, now),
         crashed_at_if_utc: clock::crashed_at_if_utc(log, hit.line, now),
         run: Run { stage, told: told(entry, log, hit), ..run },
+        signs: Vec::new(),
         is_shortened: log.is_shortened(),
     }
 }

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::facts::Facts;
 use super::kinds::{CauseKind, MemoryKind, Platform, Stage};
+use super::version::Versions;
 use crate::units::Bytes;
 
 pub use read::{RunRule, read};
@@ -183,6 +184,9 @@ pub struct Run {
     /// The Python script that a traceback begins in.
     #[serde(skip)]
     pub script: Option<String>,
+    /// The versions of programs and libraries, as printed.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub versions: Versions,
     /// The version of the serving engine, as printed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engine_version: Option<String>,
@@ -424,7 +428,7 @@ ValueError: To serve at least one request with the models's max seq len (65536),
     #[test]
     fn no_fact_comes_from_quoted_source_code() {
         let base = KnowledgeBase::built_in().unwrap();
-        let run = |log: &str| super::read(&base.tables.runs, &PastedLog::new(log), log.lines().count(), 0);
+        let run = |log: &str| super::read(&base.tables.runs, &[], &PastedLog::new(log), log.lines().count(), 0);
         let failure = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.";
         // Everything that a rule reads, as code has it.
         let code = [
@@ -502,7 +506,7 @@ ValueError: To serve at least one request with the models's max seq len (65536),
     fn advice_to_let_the_blocks_grow_is_not_taken_for_the_setting() {
         let failure = "CUDA out of memory. Tried to allocate 2.00 GiB. If reserved but unallocated memory is large";
         let base = KnowledgeBase::built_in().unwrap();
-        let run = |log: &str| super::read(&base.tables.runs, &PastedLog::new(log), log.lines().count(), 0);
+        let run = |log: &str| super::read(&base.tables.runs, &[], &PastedLog::new(log), log.lines().count(), 0);
         for name in ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF"] {
             let setting = format!("{name}=expandable_segments:True");
             let advice = format!("{failure} try setting {setting} to avoid fragmentation.  See documentation");

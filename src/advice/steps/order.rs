@@ -11,6 +11,8 @@ pub(crate) struct Offer {
     pub planned: PlannedFix,
     /// It answers the leading cause, or what the run was doing.
     pub is_answer: bool,
+    /// The log shows what it is for.
+    pub is_shown: bool,
     /// It is about a process that is not known to be idle.
     pub may_be_busy: bool,
     /// What put it where it is; `None` for its place in the entry.
@@ -19,7 +21,7 @@ pub(crate) struct Offer {
 
 impl Offer {
     pub(crate) fn of(planned: PlannedFix) -> Offer {
-        Offer { planned, is_answer: false, may_be_busy: false, placed_by: None }
+        Offer { planned, is_answer: false, is_shown: false, may_be_busy: false, placed_by: None }
     }
 }
 
@@ -48,6 +50,7 @@ const MAY_BE_BUSY: &str = "the process is not known to be idle";
 /// Applied one after the other.
 const PLACEMENTS: &[Placement] = &[
     Placement { name: MAY_BE_BUSY, moves: |offer, _| offer.may_be_busy, to: To::Back },
+    Placement { name: "the log shows what it is for", moves: |offer, _| offer.is_shown, to: To::Front },
     Placement { name: "answers the leading cause", moves: |offer, _| offer.is_answer, to: To::Front },
     Placement {
         name: "a change of the run comes before a new request for a GPU",

@@ -23,6 +23,7 @@ const WITHIN_THE_SHARE: &[FixId] = &[
 ];
 
 const OF_FIXES: &[Veto<Fix>] = &[
+    Veto { name: "it was tried and did not help, or one that does more was", holds: was_tried },
     Veto {
         name: "what it frees within the engine's share becomes KV cache",
         holds: |fix, outlook| outlook.is_beside_share() && WITHIN_THE_SHARE.contains(&fix.id),
@@ -77,6 +78,12 @@ pub(crate) fn answers(fix: &Fix, outlook: &Outlook<'_, '_>) -> bool {
 /// Fixes about processes and requests for a GPU have their own checks.
 fn has_own_checks(fix: &Fix) -> bool {
     fix.when.contains(&Condition::HolderAlive)
+}
+
+fn was_tried(fix: &Fix, outlook: &Outlook<'_, '_>) -> bool {
+    let situation = outlook.case.situation;
+    let does_less = situation.fixes.iter().filter(|other| situation.tried.contains(&other.id));
+    situation.tried.contains(&fix.id) || does_less.flat_map(|other| &other.covers).any(|covered| *covered == fix.id)
 }
 
 fn is_for_another_memory(fix: &Fix, outlook: &Outlook<'_, '_>) -> bool {

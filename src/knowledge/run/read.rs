@@ -10,6 +10,7 @@ use serde::Deserialize;
 use super::{Card, Run, Task};
 use crate::knowledge::pattern::Pattern;
 use crate::knowledge::settings;
+use crate::knowledge::version::{self, VersionRule};
 use crate::log::{PastedLog, without_source};
 use crate::units::{Bytes, UnitBase};
 
@@ -125,7 +126,7 @@ fn code_free(text: &str, part: Range<usize>) -> String {
 }
 
 /// What the log says of the run that failed at this place.
-pub fn read(rules: &[RunRule], log: &PastedLog, line: usize, column: usize) -> Run {
+pub fn read(rules: &[RunRule], versions: &[VersionRule], log: &PastedLog, line: usize, column: usize) -> Run {
     let end = log.end_around(line, column).unwrap_or(log.text().len());
     let windows = Windows::of(log.text(), end);
     let before = [windows.head.as_str(), windows.near.as_str()];
@@ -165,6 +166,7 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize, column: usize) -> R
     run.on_failed_bytes = sum(buffers);
     run.layers_offloaded = run.layers_offloaded.zip(layers_in_all).map(|((on, _), all)| (on, all));
     run.settings = settings_of(&windows);
+    run.versions = version::read(versions, &[&windows.head, &windows.near, &windows.after]);
     run
 }
 

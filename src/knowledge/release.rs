@@ -1,0 +1,100 @@
+//! Owns known regressions and repaired bugs (`knowledge/releases/*.ron`): which versions of a program fail in a way that
+//! another version does not. Each becomes a sign and the fix that it asks for.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::diagnosis::MemoryKind;
+use super::fix::{Fix, FixCommand, Frees, Leads, Moves, Reference, Safety};
+use super::pattern::Pattern;
+use super::sign::Sign;
+use super::version::Range;
+use crate::ids::{EntryId, FixId};
+
+/// A bug of some versions that looks like memory that ran out, or makes it run out.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Release {
+    /// The id of the fix: `vllm-0-6-4-profile`.
+    id: FixId,
+    affected: Range,
+    /// What the log shows, as the end of the sentence "the log shows that …".
+    that: String,
+    #[serde(default)]
+    programs: Vec<String>,
+    #[serde(default)]
+    entries: Vec<EntryId>,
+    #[serde(default)]
+    memory: Vec<MemoryKind>,
+    #[serde(default)]
+    shows: Vec<Pattern>,
+    #[serde(default)]
+    lacks: Vec<Pattern>,
+    /// What to do, for a heading: "Update vLLM to 0.6.5 or later".
+    title: String,
+    /// The same in a sentence, with what else there is to know.
+    #[serde(rename = "do")]
+    action: String,
+    command: Option<String>,
+    /// What was wrong, and since when it is not.
+    why: String,
+    example: String,
+    references: Vec<Reference>,
+}
+
+impl Release {
+    /// The sign of the bug, and the change of version that ends it.
+    pub(super) fn into_parts(self) -> (Sign, Fix) {
+        let form = FixCommand {
+            program: "*".into(),
+            action: self.action,
+            command: self.command,
+            otherwise: None,
+            defaults: BTreeMap::new(),
+            constants: BTreeMap::new(),
+            moves: None,
+            costs: None,
+            on: None,
+            phases: Vec::new(),
+            versions: None,
+            why: None,
+            expect: None,
+            if_not: None,
+        };
+        let fix = Fix {
+            id: self.id,
+            title: self.title,
+            safety: Safety::Safe,
+            memory: Vec::new(),
+            phases: Vec::new(),
+            stages: Vec::new(),
+            not_stages: Vec::new(),
+            when: Vec::new(),
+            not_for: Vec::new(),
+            covers: Vec::new(),
+            leads: Leads::default(),
+            moves: Moves::Either,
+            frees: Frees::Unknown,
+            why: self.why,
+            expect: "The same run passes with that version, with the settings that it has.".into(),
+            if_not: "If it fails in the same way, this bug is not the cause: go on with the next step.".into(),
+            costs: "a change of version".into(),
+            commands: vec![form],
+            references: self.references.clone(),
+        };
+        let sign = Sign {
+            that: self.that,
+            programs: self.programs,
+            entries: self.entries,
+            memory: self.memory,
+            shows: self.shows,
+            lacks: self.lacks,
+            affected: Some(self.affected),
+            fixes: vec![self.id],
+            example: self.example,
+            references: self.references,
+        };
+        (sign, fix)
+    }
+}

@@ -1,0 +1,168 @@
+//! Owns signs (`knowledge/signs/*.ron`): what a log shows beside the failure that makes certain fixes the right ones,
+//! whatever entry matched. A frame of the evaluation loop, a flag, a figure or a program's own hint is one.
+
+use serde::Deserialize;
+
+use super::diagnosis::{Diagnosis, MemoryKind, Oom};
+use super::fix::Reference;
+use super::pattern::Pattern;
+use super::program::Program;
+use super::version::Range;
+use crate::ids::{EntryId, FixId};
+use crate::log::PastedLog;
+
+/// How much of a log is searched from its beginning, and as much before the decisive line.
+const BEFORE: usize = 96 << 10;
+/// How much is searched behind the decisive line: the traceback that follows a message, and a supervisor's last words.
+const AFTER: usize = 16 << 10;
+
+/// What a log may show, and the fixes that it asks for.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sign {
+    /// What the log shows, as the end of the sentence "the log shows that …".
+    pub that: String,
+    /// Where given, one of them is what the person ran, its kind, or whose code printed the message.
+    #[serde(default)]
+    pub programs: Vec<String>,
+    /// Where given, one of them is the entry that matched.
+    #[serde(default)]
+    pub entries: Vec<EntryId>,
+    /// Where given, one of them is the memory that ran out.
+    #[serde(default)]
+    pub memory: Vec<MemoryKind>,
+    /// Each must match somewhere. Quoted source code counts: it shows what the run was doing.
+    #[serde(default)]
+    pub shows: Vec<Pattern>,
+    /// None of them may match.
+    #[serde(default)]
+    pub lacks: Vec<Pattern>,
+    /// The versions of a program that fail so.
+    pub affected: Option<Range>,
+    /// The best first.
+    pub fixes: Vec<FixId>,
+    /// A log that shows it.
+    pub example: String,
+    /// Where it was read that these fixes end such a failure.
+    pub references: Vec<Reference>,
+}
+
+/// A sign that a log shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    pub that: String,
+    pub fixes: Vec<FixId>,
+    /// What must hold in addition, where the log does not tell: "if it is vLLM 0.6.4".
+    pub condition: Option<String>,
+}
+
+/// The signs that this log shows, in the order of the table. A log in which nothing ran out shows none.
+pub fn shown(signs: &[Sign], log: &PastedLog, diagnosis: &Diagnosis) -> Vec<Shown> {
+    let Some(leading) = diagnosis.matches.first() else { return Vec::new() };
+    if diagnosis.oom == Oom::No {
+        return Vec::new();
+    }
+    let windows = windows(log, leading.line);
+    signs.iter().filter_map(|sign| sign.shown(diagnosis, &windows)).collect()
+}
+
+/// The parts of the log around the failure that are searched.
+fn windows(log: &PastedLog, line: usize) -> Vec<&str> {
+    let text = log.text();
+    let failure = log.line_range(line).map_or(text.len(), |range| range.end);
+    let head = text.ceil_char_boundary(BEFORE.min(failure));
+    let near = text.floor_char_boundary(failure.saturating_sub(BEFORE).max(head));
+    let last = text.floor_char_boundary(failure.saturating_add(AFTER).min(text.len()));
+    if near <= head {
+        return text.get(..last).into_iter().collect();
+    }
+    [text.get(..head), text.get(near..last)].into_iter().flatten().collect()
+}
+
+impl Sign {
+    fn shown(&self, diagnosis: &Diagnosis, windows: &[&str]) -> Option<Shown> {
+        let condition = match &self.affected {
+            Some(range) => range.condition(&diagnosis.run.versions)?,
+            None => None,
+        };
+        let is_shown = self.is_about(diagnosis) && self.stands_in(windows);
+        is_shown.then(|| Shown { that: self.that.clone(), fixes: self.fixes.clone(), condition })
+    }
+
+    fn is_about(&self, diagnosis: &Diagnosis) -> bool {
+        let is_entry = diagnosis.matches.first().is_some_and(|found| self.entries.contains(&found.entry));
+        let is_memory = diagnosis.memory.is_none_or(|memory| self.memory.contains(&memory));
+        (self.programs.is_empty() || is_of_one(&self.programs, diagnosis))
+            && (self.entries.is_empty() || is_entry)
+            && (self.memory.is_empty() || is_memory)
+    }
+
+    fn stands_in(&self, windows: &[&str]) -> bool {
+        self.shows.iter().all(|pattern| is_in_one(pattern, windows))
+            && !self.lacks.iter().any(|pattern| is_in_one(pattern, windows))
+    }
+}
+
+fn is_in_one(pattern: &Pattern, windows: &[&str]) -> bool {
+    windows.iter().any(|text| pattern.is_match(text))
+}
+
+fn is_of_one(programs: &[String], diagnosis: &Diagnosis) -> bool {
+    let named = [diagnosis.program.as_deref(), diagnosis.raised_by.as_deref()].into_iter().flatten();
+    let kinds = named.clone().filter_map(|name| Some(Program::known(name)?.kind()?.as_str()));
+    named.chain(kinds).any(|name| programs.iter().any(|program| program == name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::knowledge::KnowledgeBase;
+    use crate::knowledge::load::{self, Source};
+
+    const MESSAGE: &str = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.64 GiB of which 1.10 GiB is free.";
+
+    fn base(sign: &str) -> KnowledgeBase {
+        let text =
+            format!(r#"[(that: "a test says so", {sign}, fixes: ["smaller-batch"], example: "", references: [])]"#);
+        let source = Source { path: "signs/test.ron".into(), text: text.into() };
+        KnowledgeBase::from_sources(load::embedded_and(vec![source])).unwrap()
+    }
+
+    /// The condition of the test's sign, where the log shows it.
+    fn condition(base: &KnowledgeBase, log: &str) -> Option<Option<String>> {
+        let signs = base.diagnose(&PastedLog::new(log.to_owned()), None).signs;
+        signs.into_iter().find(|sign| sign.that == "a test says so").map(|sign| sign.condition)
+    }
+
+    #[test]
+    fn every_pattern_must_match_and_none_that_it_lacks() {
+        let base = base(r#"shows: ["frame_one", "frame_two"], lacks: ["frame_three"]"#);
+        assert_eq!(condition(&base, &format!("in frame_one\nin frame_two\n{MESSAGE}")), Some(None));
+        assert_eq!(condition(&base, &format!("in frame_two\n{MESSAGE}\nin frame_one")), Some(None));
+        assert_eq!(condition(&base, &format!("in frame_one\n{MESSAGE}")), None);
+        assert_eq!(condition(&base, &format!("in frame_one\nin frame_two\nin frame_three\n{MESSAGE}")), None);
+        assert_eq!(condition(&base, "in frame_one\nin frame_two\n"), None, "nothing ran out");
+    }
+
+    #[test]
+    fn a_sign_is_only_about_its_programs_and_kinds_of_memory() {
+        let log = format!("File \"/opt/ComfyUI/execution.py\", line 4, in frame_one\n{MESSAGE}");
+        let is_shown = |about: &str| condition(&base(&format!(r#"shows: ["frame_one"], {about}"#)), &log).is_some();
+        assert!(is_shown(r#"programs: ["comfyui"]"#));
+        assert!(is_shown(r#"programs: ["images"]"#), "its kind");
+        assert!(!is_shown(r#"programs: ["vllm"]"#));
+        assert!(is_shown("memory: [gpu]"));
+        assert!(!is_shown("memory: [host]"));
+        assert!(!is_shown(r#"entries: ["nccl/out-of-memory"]"#));
+    }
+
+    #[test]
+    fn a_printed_version_decides_and_a_missing_one_is_a_condition() {
+        let base =
+            base(r#"shows: ["frame_one"], affected: (of: "torch", title: "PyTorch", from: "2.3", before: "2.4")"#);
+        assert_eq!(condition(&base, &format!("torch==2.3.1\nframe_one\n{MESSAGE}")), Some(None));
+        assert_eq!(condition(&base, &format!("torch==2.4.0\nframe_one\n{MESSAGE}")), None);
+        let asked = condition(&base, &format!("frame_one\n{MESSAGE}")).flatten();
+        assert!(asked.is_some_and(|condition| condition.contains("2.3")));
+    }
+}
