@@ -6,7 +6,7 @@
 mod engines;
 pub mod invocation;
 pub mod kin;
-pub(crate) mod names;
+pub mod names;
 mod system;
 mod tools;
 mod traits;

@@ -14,7 +14,7 @@ pub(super) const COMM_BYTES: usize = 15;
 
 /// What is known of processes by name.
 #[derive(Debug, Default, Deserialize)]
-pub(crate) struct Names {
+pub struct Names {
     pub guarded: Vec<Guarded>,
     /// Shells, multiplexers and inits: whoever they start is on their own.
     pub starts: Vec<String>,
@@ -24,7 +24,7 @@ pub(crate) struct Names {
 
 /// Processes that are left alone for one reason.
 #[derive(Debug, Default, Deserialize)]
-pub(crate) struct Guarded {
+pub struct Guarded {
     pub why: String,
     /// What comes before the name where the name alone says too little.
     #[serde(default)]
@@ -38,7 +38,7 @@ pub(crate) struct Guarded {
     programs: Vec<String>,
 }
 
-pub(crate) static NAMES: LazyLock<Names> = LazyLock::new(|| {
+pub static NAMES: LazyLock<Names> = LazyLock::new(|| {
     let text = packed::text(include_bytes!(concat!(env!("OUT_DIR"), "/processes")));
     let options = ron::Options::default().with_default_extension(Extensions::IMPLICIT_SOME);
     options.from_str(&text).unwrap_or_default()

@@ -136,9 +136,10 @@ mod tests {
         let mut child = Command::new("sleep").arg("1000").stdout(Stdio::piped()).spawn().unwrap();
         let output = child.stdout.take().unwrap();
         let deadline = Instant::now() + Duration::from_millis(20);
-        let read = Output::of(&child, output, Some(deadline)).read(&mut [0]);
-        assert_eq!(read.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        let mut output = Output::of(&child, output, Some(deadline));
+        assert_eq!(output.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::TimedOut);
         child.kill().unwrap();
+        output.deadline = None;
         assert_eq!(output.read(&mut [0]).unwrap(), 0);
         child.wait().unwrap();
     }

@@ -16,8 +16,8 @@ use crate::platform::linux::more_ending_signals;
 #[cfg(not(target_os = "linux"))]
 use crate::platform::macos::more_ending_signals;
 
-/// Passes on what the system asks until `tell` answers that nobody listens. From now on a fault of this program restores
-/// the terminal.
+/// Passes on what the system asks until `tell` answers that nobody listens.
+/// From now on a fault of this program restores the terminal.
 pub(crate) fn listen_to_signals(tell: impl Fn(Asked) -> bool + Send + 'static) -> io::Result<()> {
     // All signals that end a program that does not handle them.
     let ending = [SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU];
