@@ -4,6 +4,7 @@
 
 pub(crate) mod case;
 pub(crate) mod causes;
+pub mod changed;
 pub(crate) mod compare;
 pub(crate) mod engine;
 pub(crate) mod figures;

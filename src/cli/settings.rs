@@ -1,5 +1,5 @@
-//! Owns where an option's value comes from: the flag, then the environment (both by clap), then the configuration
-//! file `config.ron`, then the default.
+//! Owns the source of an option's value: the flag, then the environment (both by clap), then the configuration file
+//! `config.ron`, then the default.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -30,7 +30,7 @@ pub struct Options {
     /// The driver's library, instead of libnvidia-ml.so.1 from the system.
     #[arg(long, global = true, help_heading = EVERYWHERE, env = "OOMDOCTOR_NVML_LIBRARY", value_name = "PATH")]
     nvml_library: Option<PathBuf>,
-    /// Where the devices are; the tests' processes can hold none in /dev.
+    /// The folder of the device files. The processes of the tests can't open those in /dev.
     #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "DIR", default_value = "/dev", hide = true)]
     device_folder: PathBuf,
     /// A folder of entries and fixes to use beside the built-in knowledge; the same name takes the place of one.
@@ -101,7 +101,7 @@ impl Global {
     }
 }
 
-/// What `config.ron` may say.
+/// The fields of `config.ron`.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Configuration {
@@ -116,7 +116,7 @@ struct Configuration {
     protected: Vec<String>,
 }
 
-/// What the file says, understood.
+/// The configuration file after parsing.
 #[derive(Debug, Default)]
 struct Understood {
     said: Configuration,
@@ -124,12 +124,12 @@ struct Understood {
     keys: Keymap,
 }
 
-/// Every option's value. Fails with a sentence where the configuration can't be read.
+/// Resolves the value of every option. Fails if the configuration file is invalid.
 pub(super) fn resolve(options: Options, look: Look) -> Result<Global, String> {
     let folder = here::config_folder();
     let configuration = folder.as_deref().map(|folder| read(&folder.join("config.ron"))).transpose()?;
     let Understood { said: configuration, palette, keys } = configuration.flatten().unwrap_or_default();
-    // A person's own entries need no setting if they are beside the configuration.
+    // A folder `knowledge` beside the configuration file needs no setting.
     let own_knowledge = folder.map(|folder| folder.join("knowledge")).filter(|folder| folder.is_dir());
     let interval = options.interval.or(configuration.interval.map(Duration::from_secs_f64));
     Ok(Global {
@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mistake_is_named_with_its_place_and_what_was_meant() {
+    fn an_error_has_its_place_and_the_name_that_was_probably_meant() {
         let error = parse("(\n  intervall: 2,\n)").unwrap_err();
         assert!(error.starts_with("2:") && error.contains("did you mean `interval`?"), "{error}");
         let error = parse("(colour: \"red\")").unwrap_err();
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_order_mark_is_no_mistake_and_a_single_backslash_is_told_how_to_write() {
+    fn a_byte_order_mark_is_accepted_and_an_error_explains_how_to_write_a_backslash() {
         let set = parse("\u{feff}(interval: 2.5)\n").unwrap().said;
         assert_eq!(set.interval, Some(2.5));
         assert_eq!(parse("\u{feff}").unwrap().said, Configuration::default());
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_is_taken() {
+    fn the_values_of_the_file_are_used() {
         let set = parse("(theme: \"colour-blind\", ascii: true, keep_log: false, protected: [\"train.py\"], keys: {\"F9\": \"end\"})")
             .unwrap();
         assert_eq!((set.palette, set.said.ascii, set.said.keep_log), (Some(Palette::ColourBlind), true, Some(false)));
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_says_nothing() {
+    fn an_empty_file_sets_nothing() {
         assert_eq!(parse(" \n").unwrap().said, Configuration::default());
         let set = parse("(interval: 2.5, read_only: true, knowledge: \"/k\")").unwrap().said;
         assert_eq!((set.interval, set.read_only, set.knowledge), (Some(2.5), true, Some("/k".into())));

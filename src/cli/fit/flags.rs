@@ -93,7 +93,7 @@ pub struct FitArgs {
     /// Flash attention; on unless said otherwise.
     #[arg(long, value_name = "on|off")]
     pub flash_attention: Option<OnOff>,
-    /// Layers on the card, the output counts as one; all without it.
+    /// Layers on the GPU; the output layer counts as one. All of them by default.
     #[arg(long, value_name = "N")]
     pub gpu_layers: Option<u64>,
     /// llama.cpp: the experts of so many layers stay in system memory.
@@ -126,7 +126,7 @@ pub struct FitArgs {
     /// vLLM's --gpu-memory-utilization, SGLang's --mem-fraction-static, such as 0.85.
     #[arg(long, visible_aliases = ["gpu-memory-utilization", "mem-fraction-static"], value_name = "SHARE", value_parser = thousandths)]
     pub share: Option<u64>,
-    /// transformers: what the weights may take of the card with device_map="auto", such as 20GiB.
+    /// transformers: the most VRAM that the weights may use with device_map="auto", such as 20GiB.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub max_memory: Option<Bytes>,
     /// Training: the optimizer.
@@ -173,7 +173,7 @@ pub enum SplitMode {
     Row,
 }
 
-/// A share of the card between 0 and 1, in thousandths.
+/// Parses a share of the GPU's memory between 0 and 1, in thousandths.
 fn thousandths(text: &str) -> Result<u64, String> {
     let share = text.parse::<f64>().ok().filter(|share| *share > 0.0 && *share <= 1.0);
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1000")]
