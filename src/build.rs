@@ -24,6 +24,8 @@ fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=assets/demo.jsonl");
     let mut files = Vec::new();
     collect(Path::new("knowledge"), &mut files)?;
+    // The tables of `src/advice` and of `src/memory` are built in where they are read.
+    files.retain(|file| !file.starts_with("knowledge/advice") && !file.starts_with("knowledge/memory"));
     files.sort();
     let programs = Path::new("knowledge/programs.ron");
     write_ids(&files, &fs::read_to_string(programs)?)?;

@@ -236,7 +236,7 @@ mod tests {
     use crate::units::Bytes;
 
     #[test]
-    fn a_stamp_without_a_zone_may_be_a_containers_utc() {
+    fn a_timestamp_without_a_zone_may_be_a_containers_utc() {
         let mut diagnosis = torch_oom(&[]);
         let mut before = |stamp: i64, if_utc: i64, started: i64| {
             (diagnosis.crashed_at, diagnosis.crashed_at_if_utc) = (Some(noon_plus(stamp)), Some(noon_plus(if_utc)));

@@ -181,7 +181,7 @@ fn once_exited(here: &Snapshot, pid: u32) -> (Option<Snapshot>, Option<FailedRun
 
 /// Reads this machine, or returns why it can't be read.
 fn this_machine(global: &Global) -> (Option<Snapshot>, Option<String>) {
-    match ThisMachine::read_once(&global.sampling()) {
+    match ThisMachine::read_once(&global.sampling) {
         Ok(snapshot) => (Some(snapshot.harmless()), None),
         Err(why) => (None, Some(why)),
     }

@@ -100,7 +100,7 @@ pub(super) fn run(global: &Global, args: &KillArgs) -> ExitCode {
     if let Some(refusal) = viewer.refuses_everything() {
         return refuse(&refusal.to_string());
     }
-    let snapshot = match ThisMachine::read_once(&global.sampling()) {
+    let snapshot = match ThisMachine::read_once(&global.sampling) {
         Ok(snapshot) => Some(snapshot.harmless()),
         Err(why) => {
             say(&format!("who holds GPU memory can't be seen: {why}"));
@@ -439,7 +439,7 @@ fn report_memory(global: &Global, targets: &[Target], before: Option<&Snapshot>,
     }
     let due = Instant::now() + TEARDOWN;
     loop {
-        let Ok(now) = ThisMachine::read_once(&global.sampling()) else {
+        let Ok(now) = ThisMachine::read_once(&global.sampling) else {
             return say("the driver does not answer now, so it can't be seen what came back");
         };
         let listed = targets.iter().any(|target| now.find(target.key).is_some());

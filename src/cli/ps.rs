@@ -26,7 +26,7 @@ const UNKNOWN: &str = "?";
 
 /// Prints the processes that use VRAM. Exits with 1 if there is no driver or it does not answer.
 pub(super) fn run(global: &Global, json: bool) -> ExitCode {
-    let snapshot = match ThisMachine::read_once(&global.sampling()) {
+    let snapshot = match ThisMachine::read_once(&global.sampling) {
         Ok(snapshot) => snapshot,
         Err(why) => return unread(&why),
     };

@@ -14,7 +14,7 @@ pub(super) fn run(global: &Global, count: Option<u64>, paced: bool) -> ExitCode 
         // The readings still contain this machine's system memory.
         let _ = writeln!(io::stderr(), "oomdoctor sample: these readings have no GPUs: {why}");
     }
-    match ThisMachine::sample(&global.sampling(), count, paced) {
+    match ThisMachine::sample(&global.sampling, count, paced) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => refuse(&format!("the readings could not be written: {error}")),
     }

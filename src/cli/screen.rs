@@ -42,7 +42,7 @@ pub(super) fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool)
     let config = config(global, kernel.viewer());
     let start = Start {
         config: if demo { of_the_demo(config) } else { config },
-        sampling: (!demo).then(|| global.sampling()),
+        sampling: (!demo).then(|| global.sampling.clone()),
         kernel,
         journal: Journal::new(here::state_folder()),
         state: here::state_folder(),
@@ -106,7 +106,7 @@ fn config(global: &Global, viewer: Viewer) -> Config {
     Config {
         viewer,
         boot_id: ThisMachine::boot_id(),
-        interval: global.interval,
+        interval: global.sampling.interval,
         read_only: global.read_only,
         keep_log: global.keep_log,
         unicode: !global.ascii && here::shows_unicode(),

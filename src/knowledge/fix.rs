@@ -10,9 +10,10 @@ use super::diagnosis::{CauseKind, MemoryKind, Phase, Platform, Stage};
 use crate::ids::FixId;
 
 /// What taking a fix costs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all(serialize = "kebab-case"))]
 pub enum Safety {
+    #[default]
     Safe,
     /// The job becomes slower.
     CostsSpeed,

@@ -46,7 +46,8 @@ enum Kind<'a> {
     Releases(&'a str),
     /// A log in which nothing failed.
     Innocent(&'a str),
-    /// Models, names of processes and what a report leaves out, which are read elsewhere, and files of no known kind.
+    /// Models, names of processes, what a report leaves out and the tables of advice, which are read elsewhere; files of no
+    /// known kind.
     Other(&'a str),
 }
 
@@ -65,7 +66,7 @@ impl Source {
             Some(("fixes", id)) => Kind::Fix(id),
             Some(("signs", name)) => Kind::Signs(name),
             Some(("releases", name)) => Kind::Releases(name),
-            Some(("models" | "redact", _)) => Kind::Other(path),
+            Some(("advice" | "memory" | "models" | "redact", _)) => Kind::Other(path),
             None if stem == "processes" => Kind::Other(path),
             Some(("entries", id)) => Kind::Entry(id),
             _ => Kind::Entry(stem),

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::diagnosis::{Diagnosis, MemoryKind, Oom};
+use super::diagnosis::{Diagnosis, MemoryKind, Oom, Shown};
 use super::fix::Reference;
 use super::pattern::Pattern;
 use super::program::Program;
@@ -45,15 +45,6 @@ pub struct Sign {
     pub example: String,
     /// Where it was read that these fixes end such a failure.
     pub references: Vec<Reference>,
-}
-
-/// A sign that a log shows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
-    pub that: String,
-    pub fixes: Vec<FixId>,
-    /// What must hold in addition, where the log does not tell: "if it is vLLM 0.6.4".
-    pub condition: Option<String>,
 }
 
 /// The signs that this log shows, in the order of the table. A log in which nothing ran out shows none.

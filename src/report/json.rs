@@ -82,7 +82,7 @@ impl Output<'_> {
             Oom::No => Output::No(found),
             Oom::Yes | Oom::Maybe => {
                 let advice = report.advice;
-                let not_offered = report.explains.then_some(advice.why.not_offered.as_slice());
+                let not_offered = report.explains.then_some(advice.not_offered.as_slice());
                 Output::OutOfMemory(OutOfMemory { found, advice, not_offered, live_reason: report.no_reading })
             }
         }

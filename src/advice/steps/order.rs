@@ -15,13 +15,11 @@ pub(crate) struct Offer {
     pub is_shown: bool,
     /// It is about a process that is not known to be idle.
     pub may_be_busy: bool,
-    /// What put it where it is; `None` for its place in the entry.
-    pub placed_by: Option<&'static str>,
 }
 
 impl Offer {
     pub(crate) fn of(planned: PlannedFix) -> Offer {
-        Offer { planned, is_answer: false, is_shown: false, may_be_busy: false, placed_by: None }
+        Offer { planned, is_answer: false, is_shown: false, may_be_busy: false }
     }
 }
 
@@ -103,7 +101,7 @@ fn apply(placement: &Placement, offers: Vec<Offer>, outlook: &Outlook<'_, '_>) -
         if is_moved { moved.push(offer) } else { stay.push(offer) }
     }
     for offer in &mut moved {
-        offer.placed_by = Some(placement.name);
+        offer.planned.placed_by = Some(placement.name);
     }
     let at = match placement.to {
         To::Front => 0,

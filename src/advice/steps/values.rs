@@ -150,7 +150,7 @@ fn most_of(setting: &Setting, case: &Case<'_>) -> Option<Bytes> {
 }
 
 /// What the GPU has in all.
-fn gpu_bytes(case: &Case<'_>) -> Option<Bytes> {
+pub(crate) fn gpu_bytes(case: &Case<'_>) -> Option<Bytes> {
     let here = case.place.device_unless_elsewhere().and_then(|device| device.memory.total_bytes.value());
     here.or(case.log.facts.total_bytes)
 }
@@ -162,10 +162,14 @@ pub(crate) fn card_gib(case: &Case<'_>) -> Option<String> {
 
 /// Whole GiB of this machine's available RAM that weights may take: nine tenths.
 pub(crate) fn ram_gib(case: &Case<'_>) -> Option<String> {
+    whole_gib(Bytes(available_ram(case)?.0 / 10 * 9))
+}
+
+pub(crate) fn available_ram(case: &Case<'_>) -> Option<Bytes> {
     if case.place.is_elsewhere() {
         return None;
     }
-    whole_gib(Bytes(case.situation.snapshot?.host.memory_available_bytes.value()?.0 / 10 * 9))
+    case.situation.snapshot?.host.memory_available_bytes.value()
 }
 
 fn whole_gib(bytes: Bytes) -> Option<String> {

@@ -1,6 +1,6 @@
-//! Owns what follows from vLLM's own figures when one request of the maximum length does not fit its KV cache: the
-//! length that fits, and what an 8-bit cache holds. From the log alone; exact for models with one kind of layer, where
-//! bytes grow with tokens. Knows no model.
+//! Owns what follows from the log's own figures where no model is known. When one request of the maximum length does not
+//! fit vLLM's KV cache: the length that fits, and what an 8-bit cache holds; exact for models with one kind of layer, where
+//! bytes grow with tokens. Of a training run that prints how many parameters it trains: the optimizer's states; about.
 
 use super::answer::{FitAdvice, FitChoice};
 use super::effect::Effect;
@@ -10,6 +10,7 @@ use crate::knowledge::{EntryId, FixId};
 use crate::memory::card::Card;
 use crate::memory::fits::fits;
 use crate::memory::knobs::{context, kv_type};
+use crate::memory::training::{Optimizer, Recipe, bytes};
 use crate::memory::words::tokens_in_words;
 use crate::memory::{Engine, Is, ModelShape, vllm};
 use crate::units::Bytes;
@@ -54,7 +55,7 @@ impl Effect {
 }
 
 /// What the engine's own figures say. `None` where the log has too few of them.
-pub(crate) fn advice(diagnosis: &Diagnosis) -> Option<FitAdvice> {
+pub(crate) fn of_cache(diagnosis: &Diagnosis) -> Option<FitAdvice> {
     let facts = &diagnosis.facts;
     if diagnosis.memory != Some(MemoryKind::KvCache) {
         return None;
@@ -84,6 +85,7 @@ pub(crate) fn advice(diagnosis: &Diagnosis) -> Option<FitAdvice> {
         effects.extend(fixes.map(|fix| Effect { frees, fits: Some(false), ..Effect::of(*fix) }));
     }
     Some(FitAdvice {
+        engine: "vLLM",
         context_tokens: Some(asked),
         total_bytes: needed,
         free_now_bytes: free,
@@ -93,7 +95,7 @@ pub(crate) fn advice(diagnosis: &Diagnosis) -> Option<FitAdvice> {
             "by vLLM's own figures of its KV cache; they grow evenly with the length, but for windowed layers".into(),
         ],
         effects,
-        ..FitAdvice::of("vLLM")
+        ..FitAdvice::default()
     })
 }
 
@@ -103,13 +105,12 @@ fn choice(change: String, flags: String, needed: Option<Bytes>, total: Option<By
     FitChoice {
         change,
         total_bytes: total,
-        free_after_bytes: None,
         frees_bytes: frees,
         frees_is: frees.map(|_| Is::About),
         fits: Some(true),
         flags: Some(flags),
-        download_bytes: None,
         fixes: fixes.to_vec(),
+        ..FitChoice::default()
     }
 }
 
@@ -121,4 +122,20 @@ fn effects_of(choice: &FitChoice, value: Option<(&'static str, String)>) -> Vec<
         ..Effect::of(*fix)
     });
     effects.collect()
+}
+
+/// What the log's own count of trained parameters says. `None` where it prints none.
+pub(crate) fn of_optimizer(diagnosis: &Diagnosis) -> Option<FitAdvice> {
+    let trained = diagnosis.run.trainable_parameters?;
+    let [full, eight_bit] = [Optimizer::AdamW, Optimizer::AdamW8bit]
+        .map(|optimizer| bytes(trained, Recipe::Mixed.trained(optimizer).optimizer));
+    let saved = Bytes(full.saturating_sub(eight_bit));
+    let effect = Effect { frees: Some((saved, Is::About)), ..Effect::of(FixId::EIGHT_BIT_OPTIMIZER) };
+    Some(FitAdvice {
+        engine: "training",
+        effects: vec![effect],
+        why_not_known: Some("the log does not name the model".into()),
+        notes: vec![format!("AdamW is assumed to train the {trained} parameters that the log counts")],
+        ..FitAdvice::default()
+    })
 }
