@@ -35,10 +35,12 @@ fn main() -> io::Result<()> {
         files.into_iter().partition(|file| file.starts_with("knowledge/models"));
     let (redact, files): (Vec<PathBuf>, Vec<PathBuf>) =
         files.into_iter().partition(|file| file.starts_with("knowledge/redact"));
+    // So are the names of processes (`gpu/recognise/names.rs`), which no other folder adds to.
+    let files: Vec<PathBuf> = files.into_iter().filter(|file| !file.ends_with("processes.ron")).collect();
     let (earlier, later) = files.split_at(half(&files)?);
     let packs = [("knowledge.0", earlier), ("knowledge.1", later), ("models", &models), ("redact", &redact)];
     // These are asked for without a knowledge base.
-    for name in ["programs", "patterns", "settings"] {
+    for name in ["programs", "patterns", "settings", "processes"] {
         pack(name, &fs::read(format!("knowledge/{name}.ron"))?)?;
     }
     for (name, files) in packs {

@@ -21,7 +21,7 @@ use crate::knowledge::{FixId, KnowledgeBase};
 use crate::log::{PastedLog, what_else};
 use crate::memory::table;
 use crate::platform::processes::Processes;
-use crate::platform::{Here, Machine, Platform, ThisMachine};
+use crate::platform::{Machine, ThisMachine, here};
 use crate::report::{self, Report};
 use crate::runtime::files::read_all;
 use crate::runtime::reader::{Awaited, Telling, named_pipe, open};
@@ -239,7 +239,7 @@ fn read(file: Option<&Path>, telling: &Telling) -> Result<(Vec<u8>, Option<WallT
         _ if stdin().is_terminal() => {
             Err("give a log file, or pipe one in: `your-program 2>&1 | oomdoctor diagnose`".into())
         }
-        _ => Here::standard_input()
+        _ => here::standard_input()
             .and_then(|pipe| all_of(pipe, telling))
             .map_err(|error| format!("cannot read the pipe: {error}")),
     }

@@ -7,12 +7,12 @@ use clap::Command;
 use clap_complete::Shell;
 
 use super::output::{print, refuse};
-use crate::platform::{Here, Platform};
+use crate::platform::here;
 
 pub(super) fn main() -> String {
     format!(
         "{MAIN}\nSettings: {}, as the README has them. Exit codes: 0 found or done, 1 not, 2 wrong usage.",
-        Here::CONFIG_FILE
+        here::CONFIG_FILE
     )
 }
 

@@ -14,7 +14,7 @@ use crate::knowledge::load::{self, Source};
 use crate::knowledge::page::{self, Page};
 use crate::knowledge::{KnowledgeBase, diagnosis::Oom};
 use crate::log::PastedLog;
-use crate::platform::{Here, Platform, regular};
+use crate::platform::{here, regular};
 use crate::runtime::reader::{Loaded, Telling};
 
 /// More than any knowledge folder contains.
@@ -105,7 +105,7 @@ fn folder(root: &Path) -> Result<Vec<Source>, String> {
     // A symbolic link may lead to a folder above it or out of the knowledge folder.
     let (mut visited, mut seen) = (HashSet::new(), 0);
     while let Some(dir) = folders.pop() {
-        let identity = std::fs::metadata(&dir).and_then(|there| Here::identity(&dir, &there));
+        let identity = std::fs::metadata(&dir).and_then(|there| here::identity(&dir, &there));
         if !visited.insert(identity.map_err(|error| cannot_read(&dir, &error))?) {
             continue;
         }

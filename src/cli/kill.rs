@@ -20,7 +20,7 @@ use crate::gpu::guard::{Refusal, Signal, Viewer};
 use crate::gpu::running::Running;
 use crate::gpu::{GpuProcess, ProcessKey, ProcessKind, Snapshot};
 use crate::platform::processes::{Inspection, ProcessControl, Processes};
-use crate::platform::{Here, Kernel, Machine, Platform, ThisMachine};
+use crate::platform::{Kernel, Machine, ThisMachine, here};
 use crate::runtime::journal::Journal;
 use crate::runtime::leaders::Leaders;
 use crate::runtime::outside::not_recorded;
@@ -123,7 +123,7 @@ pub(super) fn run(global: &Global, args: &KillArgs) -> ExitCode {
     if let Err(code) = confirm(&targets, args) {
         return code;
     }
-    let journal = Journal::new(Here::state_folder());
+    let journal = Journal::new(here::state_folder());
     let all = end_all(&targets, args, &kernel, &viewer, &journal);
     report_memory(global, &targets, snapshot.as_ref(), &all, &journal);
     if all.iter().all(|ended| *ended) && !refused { ExitCode::SUCCESS } else { ExitCode::from(1) }
@@ -337,7 +337,7 @@ fn described(
 /// Names the targets and asks on the terminal itself, even if standard output is redirected. `None` if there is no
 /// terminal. Keys typed before the question is shown are discarded.
 fn ask_on_terminal(targets: &[Target], signal: Signal) -> Option<bool> {
-    let mut terminal = Here::terminal_to_ask().ok()?;
+    let mut terminal = here::terminal_to_ask().ok()?;
     if !std::io::stdout().is_terminal() {
         for target in targets {
             writeln!(terminal, "{}", target.line).ok()?;
@@ -345,7 +345,7 @@ fn ask_on_terminal(targets: &[Target], signal: Signal) -> Option<bool> {
     }
     let how = if signal == Signal::Kill { "Force" } else { "End" };
     let what = if targets.len() == 1 { "it" } else { "them all" };
-    Here::discard_typed(&terminal).ok()?;
+    here::discard_typed(&terminal).ok()?;
     let mut answers = BufReader::new(terminal.try_clone().ok()?);
     // Confirming one's own processes does not confirm those of another user.
     for target in targets {

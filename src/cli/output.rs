@@ -6,12 +6,12 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use crate::platform::{Here, Platform};
+use crate::platform::here;
 
 pub(super) fn write(text: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     // Without this flush, an error while the buffer is written at exit would go unreported.
-    match Here::check_output_open().and_then(|()| out.write_all(text)).and_then(|()| out.flush()) {
+    match here::check_output_open().and_then(|()| out.write_all(text)).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written,
     }

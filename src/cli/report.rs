@@ -13,7 +13,7 @@ use crate::app::last::Story;
 use crate::app::walk::Mark;
 use crate::gpu::Vantage;
 use crate::log::PastedLog;
-use crate::platform::{Here, Machine, Platform, ThisMachine, regular};
+use crate::platform::{Machine, ThisMachine, here, regular};
 use crate::report::markdown::{Paper, Walked, markdown};
 use crate::report::redact::Names;
 use crate::runtime::last;
@@ -51,8 +51,8 @@ fn report(global: &Global, args: &ReportArgs) -> Result<ExitCode, String> {
     let mut asked = DiagnoseArgs { file, no_live: args.no_live, model, ..DiagnoseArgs::default() };
     let names = names();
     let base = asked.base(global)?;
-    let (log, written, origin, walked) = if args.file.is_none() && !Here::is_input_fed() {
-        let (story, text) = last::read(Here::state_folder().as_deref(), global.keep_log)?;
+    let (log, written, origin, walked) = if args.file.is_none() && !here::is_input_fed() {
+        let (story, text) = last::read(here::state_folder().as_deref(), global.keep_log)?;
         let walked = walked(&story);
         asked = DiagnoseArgs { model: asked.model.or(story.model), command: story.command, ..asked };
         (PastedLog::new(text), story.crashed_by, story.origin, walked)
@@ -94,15 +94,15 @@ fn write(path: &Path, text: &str, force: bool) -> io::Result<()> {
     if force {
         return regular::replace(path, |file| file.write_all(text.as_bytes()));
     }
-    Here::new_private_file(path)?.write_all(text.as_bytes())
+    here::new_private_file(path)?.write_all(text.as_bytes())
 }
 
 /// The names of users and hosts that a report replaces.
 pub(super) fn names() -> Names {
-    let own = Here::user_name();
+    let own = here::user_name();
     let said = ["USER", "LOGNAME", "SUDO_USER"].into_iter().filter_map(|name| std::env::var(name).ok());
-    let home = Here::home().and_then(|home| Some(home.file_name()?.to_string_lossy().into_owned()));
-    let host = Here::host_name();
+    let home = here::home().and_then(|home| Some(home.file_name()?.to_string_lossy().into_owned()));
+    let host = here::host_name();
     let short = host.split('.').next().map(str::to_owned);
     // Windows writes the name of the machine or of the company before that of an account.
     let domains = ["USERDOMAIN", "USERDNSDOMAIN"].into_iter().filter_map(|name| std::env::var(name).ok());

@@ -12,7 +12,7 @@ use super::settings::Global;
 use crate::app::model::{Config, Palette, Source};
 use crate::gpu::guard::Viewer;
 use crate::platform::processes::Processes;
-use crate::platform::{Here, Machine, Platform, ThisMachine, variable};
+use crate::platform::{Machine, ThisMachine, here, variable};
 use crate::runtime::demo::DemoMachine;
 use crate::runtime::journal::Journal;
 use crate::runtime::reader::{is_named_pipe, named_pipe, open_log};
@@ -27,7 +27,7 @@ pub(super) fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool)
     {
         return unreadable(file, &error);
     }
-    let can_be_drawn_on = Here::can_be_drawn_on();
+    let can_be_drawn_on = here::can_be_drawn_on();
     if !can_be_drawn_on && stdout().is_terminal() {
         let _ = writeln!(stderr(), "TERM says that this terminal can't show a full screen; this is the plain report.");
     }
@@ -44,8 +44,8 @@ pub(super) fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool)
         config: if demo { of_the_demo(config) } else { config },
         sampling: (!demo).then(|| global.sampling.clone()),
         kernel,
-        journal: Journal::new(Here::state_folder()),
-        state: Here::state_folder(),
+        journal: Journal::new(here::state_folder()),
+        state: here::state_folder(),
         knowledge: Box::new(move || super::kb::base_at_any_rate(&for_knowledge)),
         own_knowledge: global.knowledge.is_some(),
         log: source,
@@ -70,14 +70,14 @@ fn source(global: &Global, file: Option<&Path>, last: bool, is_piped: bool) -> R
         };
     }
     if last {
-        let last = runtime::last::read(Here::state_folder().as_deref(), global.keep_log);
+        let last = runtime::last::read(here::state_folder().as_deref(), global.keep_log);
         let (story, text) = last.map_err(|why| refuse(&why))?;
         return Ok(LogSource::Last(Box::new(story), text));
     }
     if !is_piped {
         return Ok(LogSource::None);
     }
-    let pipe = Here::standard_input();
+    let pipe = here::standard_input();
     pipe.map(LogSource::Pipe).map_err(|error| refuse(&format!("standard input can't be read: {error}")))
 }
 
@@ -109,7 +109,7 @@ fn config(global: &Global, viewer: Viewer) -> Config {
         interval: global.sampling.interval,
         read_only: global.read_only,
         keep_log: global.keep_log,
-        unicode: !global.ascii && Here::shows_unicode(),
+        unicode: !global.ascii && here::shows_unicode(),
         palette: global.palette.unwrap_or(if variable("NO_COLOR").is_some() {
             Palette::None
         } else {
@@ -117,8 +117,8 @@ fn config(global: &Global, viewer: Viewer) -> Config {
         }),
         keys: Arc::clone(&global.keys),
         zone: jiff::tz::TimeZone::system(),
-        can_suspend: Here::can_be_continued(),
-        marks_pastes: Here::MARKS_PASTES,
+        can_suspend: here::can_be_continued(),
+        marks_pastes: here::MARKS_PASTES,
         names: super::report::names(),
         ..Config::default()
     }

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use crate::app::keymap::{Keymap, Mistake, NAMES};
 use crate::app::model::Palette;
-use crate::platform::{Here, Kernel, Machine, Platform, Sampling, ThisMachine, regular};
+use crate::platform::{Kernel, Machine, Sampling, ThisMachine, here, regular};
 
 /// More than any configuration has.
 const LARGEST: u64 = 1 << 20;
@@ -111,7 +111,7 @@ struct Configuration {
 
 /// Resolves the value of every option. Fails if the configuration file is invalid.
 pub(super) fn resolve(options: Options, look: Look) -> Result<Global, String> {
-    let folder = Here::config_folder();
+    let folder = here::config_folder();
     let configuration = folder.as_deref().map(|folder| read(&folder.join("config.ron"))).transpose()?;
     let configuration = configuration.unwrap_or_default();
     // A folder `knowledge` beside the configuration file needs no setting.
@@ -141,7 +141,7 @@ fn read(path: &Path) -> Result<Configuration, String> {
         Err(error) => return Err(format!("{} can't be read: {error}", path.display())),
     };
     let configuration = parse(&text).map_err(|error| format!("{}:{error}", path.display()))?;
-    if configuration.nvml_library.is_some() && !Here::may_name_a_library(path) {
+    if configuration.nvml_library.is_some() && !here::may_name_a_library(path) {
         return Err(format!(
             "{}: nvml_library: this file is not root's, and root loads no library that somebody else names; give it as --nvml-library",
             path.display()

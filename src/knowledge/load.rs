@@ -46,7 +46,8 @@ enum Kind<'a> {
     Releases(&'a str),
     /// A log in which nothing failed.
     Innocent(&'a str),
-    /// Models, what a report leaves out and the tables of advice, which are read elsewhere; files of no known kind.
+    /// Models, names of processes, what a report leaves out and the tables of advice, which are read elsewhere; files of no
+    /// known kind.
     Other(&'a str),
 }
 
@@ -66,6 +67,7 @@ impl Source {
             Some(("signs", name)) => Kind::Signs(name),
             Some(("releases", name)) => Kind::Releases(name),
             Some(("advice" | "memory" | "models" | "redact", _)) => Kind::Other(path),
+            None if stem == "processes" => Kind::Other(path),
             Some(("entries", id)) => Kind::Entry(id),
             _ => Kind::Entry(stem),
         }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::platform::{Here, Platform, regular};
+use crate::platform::{here, regular};
 
 /// Manifests have under 2 KB.
 const MOST_MANIFEST: u64 = 1 << 20;
@@ -52,7 +52,7 @@ fn ollama_roots() -> Vec<PathBuf> {
     if let Some(named) = set("OLLAMA_MODELS") {
         return vec![named];
     }
-    let user = Here::home().map(|home| home.join(".ollama/models"));
+    let user = here::home().map(|home| home.join(".ollama/models"));
     let system = ["/usr/share/ollama/.ollama/models", "/var/lib/ollama/models"].map(PathBuf::from);
     user.into_iter().chain(system).collect()
 }
@@ -110,11 +110,11 @@ fn hugging_face(name: &str) -> Option<PathBuf> {
 
 fn hub_roots() -> Vec<PathBuf> {
     let named = set("HF_HUB_CACHE").or_else(|| set("HF_HOME").map(|home| home.join("hub")));
-    named.or_else(|| Here::home().map(|home| home.join(".cache/huggingface/hub"))).into_iter().collect()
+    named.or_else(|| here::home().map(|home| home.join(".cache/huggingface/hub"))).into_iter().collect()
 }
 
 fn lm_studio_roots() -> Vec<PathBuf> {
-    let places = Here::home().map(|home| vec![home.join(".lmstudio/models"), home.join(".cache/lm-studio/models")]);
+    let places = here::home().map(|home| vec![home.join(".lmstudio/models"), home.join(".cache/lm-studio/models")]);
     places.unwrap_or_default()
 }
 
