@@ -11,8 +11,8 @@ use crate::units::Bytes;
 const BESIDE_ALLOCATOR: Bytes = Bytes::gib(2);
 /// A CUDA context takes a few hundred MiB, with libraries loaded up to this.
 const CUDA_CONTEXT: Bytes = Bytes::mib(800);
-/// Unused memory in pieces below the first bound is in every pool, and below the second, too, where the request is small:
-/// it explains no failure.
+/// Unused memory in pieces below the first bound is in every pool and explains no failure. Below the second bound it only
+/// does where a large request would have fitted into four fifths of it.
 const SMALLEST_FRAGMENTATION: Bytes = Bytes::mib(200);
 const SMALLEST_FRAGMENTATION_PERCENT: u64 = 5;
 /// Below this share of the GPU, what other processes used at the crash is their contexts, not their models.
@@ -87,7 +87,8 @@ pub(crate) fn in_pieces(diagnosis: &Diagnosis) -> Option<Bytes> {
     };
     let requested = facts.requested_bytes?;
     let is_much = facts.total_bytes.is_none_or(|total| is_share_of(unused, SMALLEST_FRAGMENTATION_PERCENT, total));
-    let explains = unused >= SMALLEST_FRAGMENTATION && (is_much || requested >= SMALLEST_FRAGMENTATION);
+    let is_more_than_gaps = requested >= SMALLEST_FRAGMENTATION && unused.0 / 5 * 4 >= requested.0;
+    let explains = unused >= SMALLEST_FRAGMENTATION && (is_much || is_more_than_gaps);
     (unused >= requested && explains).then_some(unused)
 }
 

@@ -167,11 +167,11 @@ fn why_not_enough(planned: &PlannedFix, short: Option<Bytes>, fit: Option<&FitAd
 fn misplaced_conditions(advice: &Advice) -> Vec<String> {
     let conditional: Vec<&PlannedFix> = advice.plan.iter().filter(|planned| planned.condition.is_some()).collect();
     // One that asks for a version comes after what this log supports, and before what any log would get.
-    let (of_a_version, other): (Vec<_>, Vec<_>) = conditional.iter().partition(|planned| planned.is_of_a_version);
-    let last = &advice.plan[advice.plan.len() - other.len()..];
+    let of_a_version = conditional.iter().filter(|planned| planned.is_of_a_version).count();
+    let last = &advice.plan[advice.plan.len() - (conditional.len() - of_a_version)..];
     let mut found = Vec::new();
-    if of_a_version.len() > 1 {
-        found.push(format!("{} steps ask for a version", of_a_version.len()));
+    if of_a_version > 1 {
+        found.push(format!("{of_a_version} steps ask for a version"));
     }
     if !last.iter().all(|planned| planned.condition.is_some()) {
         found.push(format!("not last: {:?}", conditional.iter().map(|planned| planned.fix).collect::<Vec<_>>()));
