@@ -11,10 +11,9 @@ use crate::units::Bytes;
 const BESIDE_ALLOCATOR: Bytes = Bytes::gib(2);
 /// A CUDA context takes a few hundred MiB, with libraries loaded up to this.
 const CUDA_CONTEXT: Bytes = Bytes::mib(800);
-/// Unused memory in pieces below the first bound is in every pool and explains no failure. Below the second bound it only
-/// does where a large request would have fitted into four fifths of it.
+/// Unused memory in pieces below either bound is in every pool and explains no failure.
 const SMALLEST_FRAGMENTATION: Bytes = Bytes::mib(200);
-const SMALLEST_FRAGMENTATION_PERCENT: u64 = 5;
+const SMALLEST_FRAGMENTATION_PERCENT: u64 = 4;
 /// Below this share of the GPU, what other processes used at the crash is their contexts, not their models.
 const NEGLIGIBLE_PERCENT: u64 = 5;
 /// Ranks that have come equally far use about the same, and are started with few other processes in between.
@@ -85,11 +84,11 @@ pub(crate) fn in_pieces(diagnosis: &Diagnosis) -> Option<Bytes> {
         Some(unused) => unused,
         None => facts.reserved_bytes?.less(facts.allocated_bytes?),
     };
-    let requested = facts.requested_bytes?;
-    let is_much = facts.total_bytes.is_none_or(|total| is_share_of(unused, SMALLEST_FRAGMENTATION_PERCENT, total));
-    let is_more_than_gaps = requested >= SMALLEST_FRAGMENTATION && unused.0 / 5 * 4 >= requested.0;
-    let explains = unused >= SMALLEST_FRAGMENTATION && (is_much || is_more_than_gaps);
-    (unused >= requested && explains).then_some(unused)
+    let explains = match facts.total_bytes {
+        Some(total) => is_share_of(unused, SMALLEST_FRAGMENTATION_PERCENT, total),
+        None => unused >= SMALLEST_FRAGMENTATION,
+    };
+    (unused >= facts.requested_bytes? && explains).then_some(unused)
 }
 
 /// Whether the processes that the log names are ranks of the run itself: several, started one after the other, that have

@@ -38,9 +38,11 @@ enum To {
     AfterFree,
     /// The same, and never the first of all.
     AfterFreeAndFirst,
+    /// After the steps at the front that are about a process.
+    AfterProcesses,
     /// From behind the first step that terminates something or makes the run slower or worse, to before it.
     BeforeCosts,
-    /// After the steps at the front that this log or this machine gives a reason for.
+    /// After the steps at the front that this log or this machine gives a reason for, and never the first of all.
     AfterSupported,
     Back,
 }
@@ -50,7 +52,7 @@ const MAY_BE_BUSY: &str = "the process is not known to be idle";
 /// Applied one after the other.
 const PLACEMENTS: &[Placement] = &[
     Placement { name: MAY_BE_BUSY, moves: |offer, _| offer.may_be_busy, to: To::Back },
-    Placement { name: "the log shows what it is for", moves: |offer, _| offer.is_shown, to: To::Front },
+    Placement { name: "the log shows what it is for", moves: |offer, _| offer.is_shown, to: To::AfterProcesses },
     Placement { name: "answers the leading cause", moves: |offer, _| offer.is_answer, to: To::Front },
     Placement {
         name: "a change of the run comes before a new request for a GPU",
@@ -112,10 +114,11 @@ fn apply(placement: &Placement, offers: Vec<Offer>, outlook: &Outlook<'_, '_>) -
     }
     let at = match placement.to {
         To::Front => 0,
+        To::AfterProcesses => stay.iter().take_while(|offer| offer.planned.is_about_a_process()).count(),
         To::AfterFree => free_at_the_front(&stay),
         To::AfterFreeAndFirst => free_at_the_front(&stay).max(1).min(stay.len()),
         To::BeforeCosts => stay.iter().position(costs).unwrap_or(stay.len()),
-        To::AfterSupported => stay.iter().take_while(|offer| is_supported(offer)).count(),
+        To::AfterSupported => stay.iter().take_while(|offer| is_supported(offer)).count().max(1).min(stay.len()),
         To::Back => stay.len(),
     };
     stay.splice(at..at, moved);
