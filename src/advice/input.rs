@@ -88,6 +88,8 @@ pub struct Taken {
     /// One of them may be enough.
     pub enough: bool,
     pub freed: bool,
+    /// How many steps the person has left behind, taken or not.
+    pub left: usize,
 }
 
 impl<'a> Situation<'a> {

@@ -29,6 +29,9 @@ use crate::knowledge::FixId;
 use crate::knowledge::diagnosis::Oom;
 use crate::knowledge::fix::{Condition, Fix};
 
+/// So many changes of the run are offered at once; more come up as these are left behind.
+const MOST_CHANGES: usize = 6;
+
 /// So many steps whose conditions are not known are shown at most.
 const MOST_CONDITIONAL: usize = 2;
 
@@ -162,8 +165,27 @@ impl Collected {
         });
         let mut steps: Vec<PlannedFix> = offers.into_iter().map(|offer| offer.planned).collect();
         enough::decide(&mut steps, outlook);
+        self.shorten(&mut steps, MOST_CHANGES + case.situation.taken.left);
         Plan { steps, not_offered: self.not_offered }
     }
+
+    /// Removes the changes of the run behind the first of them, but none that may be enough.
+    fn shorten(&mut self, steps: &mut Vec<PlannedFix>, most: usize) {
+        let mut changes = 0;
+        steps.retain(|step| {
+            changes += usize::from(!is_about_the_machine(step));
+            let stays = is_about_the_machine(step) || step.may_be_enough || changes <= most;
+            if !stays {
+                self.reject(step.fix, "so many steps that are likelier to help come first");
+            }
+            stays
+        });
+    }
+}
+
+/// Whether a step is about processes, other GPUs or another try rather than a change of the run.
+fn is_about_the_machine(step: &PlannedFix) -> bool {
+    step.is_about_a_process() || step.room_on.is_some() || FixId::WITHOUT_FILE.contains(&step.fix)
 }
 
 /// The step with its condition, which log and machine do not decide, in front of what to do.

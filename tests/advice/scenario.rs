@@ -322,7 +322,7 @@ impl Scenario {
             crashed_by: Some(after_crash(0)),
             command: self.command.as_deref(),
             model: self.model.as_deref(),
-            taken: Taken { changed, enough, freed },
+            taken: Taken { changed, enough, freed, left: 0 },
             before: before.map(|advice| &advice.remembered),
             ..Situation::alone(&log.diagnosis)
         })
