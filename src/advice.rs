@@ -4,6 +4,7 @@
 
 pub(crate) mod case;
 pub(crate) mod causes;
+pub mod changed;
 pub(crate) mod compare;
 pub(crate) mod engine;
 pub(crate) mod figures;
@@ -12,6 +13,7 @@ mod headline;
 pub(crate) mod input;
 pub(crate) mod ledger;
 pub(crate) mod machine;
+mod names;
 pub(crate) mod naming;
 mod notes;
 pub(crate) mod offer;
@@ -39,7 +41,7 @@ pub use machine::place::{Fate, Place};
 pub use naming::{amount, name_of, name_of_device, short_card};
 pub use rerun::{Changes, Form, Had};
 pub use steps::planned::{Enough, NotOffered, PlannedFix, Step};
-pub use told::{Advice, Why};
+pub use told::Advice;
 pub use verdict::{Cause, CauseKind, Strength, Verdict};
 
 use crate::knowledge::diagnosis::Oom;
@@ -59,10 +61,10 @@ pub fn advise(situation: &Situation<'_>) -> Advice {
             same_machine: case.place.same_machine,
             gpu_candidates: case.place.candidates.iter().map(|device| device.index).collect(),
             notes: notes::notes(&case),
-            causes: causes.iter().map(causes::Found::told).collect(),
+            causes,
         },
     };
-    Advice::of(&case, verdict, &causes, plan)
+    Advice::of(&case, verdict, plan)
 }
 
 #[cfg(test)]

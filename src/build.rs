@@ -24,17 +24,25 @@ fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=assets/demo.jsonl");
     let mut files = Vec::new();
     collect(Path::new("knowledge"), &mut files)?;
+    // The tables of `src/advice` and of `src/memory` are built in where they are read.
+    files.retain(|file| !file.starts_with("knowledge/advice") && !file.starts_with("knowledge/memory"));
     files.sort();
     let programs = Path::new("knowledge/programs.ron");
     write_ids(&files, &fs::read_to_string(programs)?)?;
-    // The table of models is read without the entries (`memory/table.rs`).
+    // The tables of models (`memory/table.rs`) and of what a report leaves out (`report/redact/table.rs`) are read without
+    // the entries.
     let (models, files): (Vec<PathBuf>, Vec<PathBuf>) =
         files.into_iter().partition(|file| file.starts_with("knowledge/models"));
+    let (redact, files): (Vec<PathBuf>, Vec<PathBuf>) =
+        files.into_iter().partition(|file| file.starts_with("knowledge/redact"));
+    // So are the names of processes (`gpu/recognise/names.rs`), which no other folder adds to.
+    let files: Vec<PathBuf> = files.into_iter().filter(|file| !file.ends_with("processes.ron")).collect();
     let (earlier, later) = files.split_at(half(&files)?);
-    let packs = [("knowledge.0", earlier), ("knowledge.1", later), ("models", &models)];
-    // Both are asked for without a knowledge base.
-    pack("programs", &fs::read(programs)?)?;
-    pack("patterns", &fs::read("knowledge/patterns.ron")?)?;
+    let packs = [("knowledge.0", earlier), ("knowledge.1", later), ("models", &models), ("redact", &redact)];
+    // These are asked for without a knowledge base.
+    for name in ["programs", "patterns", "settings", "processes"] {
+        pack(name, &fs::read(format!("knowledge/{name}.ron"))?)?;
+    }
     for (name, files) in packs {
         pack(name, &joined(files)?)?;
     }

@@ -1,4 +1,4 @@
-//! Owns the command line: arguments, exit codes, and which part of the program answers.
+//! Owns the command line: the arguments, the exit codes, and which module runs each command.
 //! Exit codes: 0 found or done, 1 nothing found or not done, 2 wrong usage or unreadable input.
 
 mod diagnose;
@@ -14,7 +14,6 @@ mod schema;
 mod screen;
 mod settings;
 
-use diagnose::{Asked, Format};
 pub use settings::Global;
 use settings::{Look, Options};
 
@@ -30,7 +29,6 @@ use crate::runtime::debug_log;
 #[derive(Debug, Parser)]
 #[command(name = "oomdoctor", version, after_help = help::main())]
 pub struct Cli {
-    /// Options every command takes.
     #[command(flatten)]
     pub options: Options,
     /// What to do; without one the terminal program starts.
@@ -52,31 +50,7 @@ pub struct Cli {
 pub enum Command {
     /// Read a log and say what ran out of memory, why, and what to do about it.
     #[command(after_help = help::DIAGNOSE)]
-    Diagnose {
-        /// The log; `-` or nothing reads standard input.
-        file: Option<PathBuf>,
-        /// Print JSON (contract schema 1).
-        #[arg(long)]
-        json: bool,
-        /// Print only the verdict and the first three steps.
-        #[arg(long, conflicts_with = "json")]
-        brief: bool,
-        /// Also print which rules found the causes, placed the steps, and kept others from being offered.
-        #[arg(long, conflicts_with = "brief")]
-        why: bool,
-        /// Look at the log alone, not at this machine.
-        #[arg(long)]
-        no_live: bool,
-        /// Which model it was, where the log does not say: a name such as llama-3.1-8b or llama3.1:8b.
-        #[arg(long, value_name = "NAME")]
-        model: Option<String>,
-        /// The command line that failed; the steps show it with their change made.
-        #[arg(long, value_name = "LINE")]
-        command: Option<String>,
-        /// The process that failed, if it is still running: its VRAM counts as free. For hooks that run in that process.
-        #[arg(long, value_name = "PID", conflicts_with = "no_live")]
-        run_pid: Option<u32>,
-    },
+    Diagnose(diagnose::DiagnoseArgs),
     /// Write what was found as Markdown, without names and secrets, to paste where you ask for help.
     #[command(after_help = help::REPORT)]
     Report(report::ReportArgs),
@@ -97,7 +71,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// End processes that hold GPU memory, by PID or PID@START_TICKS, and show what came back.
+    /// Terminate processes that use GPU memory, by PID or PID@START_TICKS, and show how much is freed.
     #[command(after_help = help::KILL)]
     Kill(kill::KillArgs),
     /// Say whether a model fits on a card with what is free now, and what would make it fit.
@@ -130,7 +104,7 @@ pub enum Command {
     },
 }
 
-/// Runs the program; never panics on what the user gave.
+/// Runs the program. No input makes it panic.
 pub fn run() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -164,16 +138,7 @@ pub fn run() -> ExitCode {
 
 fn run_command(global: &Global, command: Command) -> ExitCode {
     match command {
-        Command::Diagnose { file, json, brief, why, no_live, model, command, run_pid } => {
-            let format = match (json, brief) {
-                (true, _) => Format::Json,
-                (_, true) => Format::Brief,
-                _ => Format::Text,
-            };
-            let (live, model, command) = (!no_live, model.as_deref(), command.as_deref());
-            let asked = Asked { file: file.as_deref(), format, explains: why, live, model, command, run_pid };
-            diagnose::run(global, &asked)
-        }
+        Command::Diagnose(args) => diagnose::run(global, &args),
         Command::Report(args) => report::run(global, &args),
         Command::Sample { count, paced } => sample::run(global, count, paced),
         Command::Ps { json } => ps::run(global, json),
@@ -187,7 +152,7 @@ fn run_command(global: &Global, command: Command) -> ExitCode {
     }
 }
 
-/// Prints help and version unchanged, and a mistake in one line.
+/// Prints help and the version as clap renders them, and a usage error as one line.
 fn usage(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
         let text = error.render();
@@ -195,7 +160,7 @@ fn usage(error: &clap::Error) -> ExitCode {
         return output::print(&shown, ExitCode::SUCCESS);
     }
     let text = error.to_string();
-    // Missing arguments are on lines of their own.
+    // clap lists missing arguments on separate lines.
     let mut lines = text.lines().map(str::trim).take_while(|line| !line.is_empty());
     let first = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
     let rest: Vec<&str> = lines.collect();

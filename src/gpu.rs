@@ -33,12 +33,8 @@ use wire::readings;
 /// The version of the stream and of the JSON reports. Readers refuse a higher one by name.
 pub const SCHEMA: u32 = 1;
 
-fn clean(text: String) -> String {
-    harmless(&text).into_owned()
-}
-
-fn take(reading: &mut Reading<String>) -> Reading<String> {
-    std::mem::replace(reading, Reading::NotAvailable)
+fn clean(text: &mut String) {
+    *text = harmless(text).into_owned();
 }
 
 /// Names a process until the next boot: a PID alone is reused.
@@ -65,6 +61,13 @@ pub struct Header {
     pub program: String,
     /// /proc/sys/kernel/random/boot_id: PIDs with start ticks are comparable within one boot. Null where it is unknown.
     pub boot_id: Option<String>,
+}
+
+impl Header {
+    /// Of this program, on the boot of this identity.
+    pub(crate) fn of_boot(boot_id: Option<String>) -> Header {
+        Header { schema: SCHEMA, program: concat!("oomdoctor ", env!("CARGO_PKG_VERSION")).into(), boot_id }
+    }
 }
 
 /// A machine's GPUs and their processes at one moment.
@@ -276,13 +279,9 @@ impl GpuProcess {
     }
 
     fn clean(&mut self) {
-        self.user = take(&mut self.user).map(clean);
-        self.command = take(&mut self.command).map(clean);
-        self.container = self.container.take().map(clean);
-        self.managed_by = self.managed_by.take().map(clean);
-        self.recognised_as = self.recognised_as.take().map(clean);
-        self.protected = self.protected.take().map(clean);
-        self.server_command = self.server_command.take().map(clean);
+        [&mut self.user, &mut self.command].into_iter().filter_map(Reading::known_mut).for_each(clean);
+        let optional = [&mut self.container, &mut self.managed_by, &mut self.recognised_as, &mut self.protected];
+        optional.into_iter().chain([&mut self.server_command]).flatten().for_each(clean);
         if self.state.value().is_some_and(is_harmful) {
             self.state = Reading::NotAvailable;
         }
@@ -293,25 +292,26 @@ impl Snapshot {
     /// The same with every foreign name harmless to print. Done once, where a snapshot enters the program.
     #[must_use]
     pub fn harmless(mut self) -> Snapshot {
-        self.host.name = clean(self.host.name);
-        self.driver = match self.driver {
-            Driver::Unavailable { unavailable } => Driver::Unavailable { unavailable: clean(unavailable) },
+        clean(&mut self.host.name);
+        match &mut self.driver {
+            Driver::Unavailable { unavailable } => clean(unavailable),
             Driver::Available { version, cuda_version } => {
-                Driver::Available { version: clean(version), cuda_version: cuda_version.map(clean) }
+                clean(version);
+                cuda_version.iter_mut().for_each(clean);
             }
-        };
+        }
         for device in &mut self.devices {
-            device.name = take(&mut device.name).map(clean);
-            device.uuid = take(&mut device.uuid).map(clean);
-            device.bus_id = take(&mut device.bus_id).map(clean);
-            device.error = device.error.take().map(clean);
+            let names = [&mut device.name, &mut device.uuid, &mut device.bus_id];
+            names.into_iter().filter_map(Reading::known_mut).chain(&mut device.error).for_each(clean);
             device.processes.iter_mut().for_each(GpuProcess::clean);
         }
         self.launchers.iter_mut().for_each(GpuProcess::clean);
-        self.seen_from = self.seen_from.into_iter().map(|vantage| Vantage::from(clean(vantage.into()))).collect();
+        for vantage in &mut self.seen_from {
+            *vantage = harmless(&String::from(vantage.clone())).into_owned().into();
+        }
         for holder in &mut self.holders {
             holder.process.clean();
-            holder.devices = std::mem::take(&mut holder.devices).into_iter().map(clean).collect();
+            holder.devices.iter_mut().for_each(clean);
         }
         self
     }

@@ -42,6 +42,7 @@ use matching::Finder;
 pub use matching::Words;
 use rank::Tables;
 use recognize::{PhaseTable, ProgramTable};
+use run::Run;
 use sign::Sign;
 
 /// Entries, fixes and recognition tables, ready to read logs.
@@ -151,6 +152,11 @@ impl KnowledgeBase {
     /// The same, to be searched for in what is too long to be kept.
     pub fn words(&self) -> Arc<Words> {
         self.finder.words()
+    }
+
+    /// What a log says of its run, whether or not it failed.
+    pub fn run_of(&self, log: &PastedLog) -> Run {
+        run::read(&self.tables.runs, &self.tables.versions, log, log.line_count(), 0)
     }
 
     /// What a log says, read alone. `now` gives the zone to stamps that have none, and the year.

@@ -7,6 +7,7 @@ pub mod cache;
 pub mod card;
 pub mod compute;
 pub mod config;
+mod data;
 pub(crate) mod encoder;
 pub mod engine;
 pub mod estimate;

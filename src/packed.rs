@@ -1,5 +1,8 @@
 //! Owns unpacking what `build.rs` has packed into the program. What can't be unpacked is empty: tests hold that nothing is.
 
+use ron::extensions::Extensions;
+use serde::Deserialize;
+
 /// A text that was packed alone.
 pub(crate) fn text(packed: &[u8]) -> String {
     String::from_utf8(bytes(packed)).unwrap_or_default()
@@ -19,6 +22,12 @@ pub(crate) fn files(packed: &[u8]) -> Vec<(String, String)> {
         files.push((path.to_owned(), text.to_owned()));
     }
     files
+}
+
+/// A table in RON that is built into the program as it stands in its file.
+pub(crate) fn table<T: Deserialize<'static> + Default>(text: &'static str) -> T {
+    let options = ron::Options::default().with_default_extension(Extensions::IMPLICIT_SOME);
+    options.from_str(text).unwrap_or_default()
 }
 
 fn bytes(packed: &[u8]) -> Vec<u8> {

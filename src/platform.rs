@@ -1,5 +1,6 @@
-//! Owns what differs between operating systems: the rest of the program asks [`Here`] for files, streams and the
-//! terminal, and [`ThisMachine`] for GPUs and processes. What they answer is in `contract`.
+//! Owns what differs between operating systems: the rest of the program asks the functions of [`here`] for files, streams
+//! and the terminal, and [`ThisMachine`] for GPUs and processes. The types that both speak of are in `contract`.
+//! `unix` and `windows` have the same functions; what each has to do is said in `unix`.
 //! Only `linux` reads GPUs and signals processes; `logs_only` stands in for it on other systems.
 //! Knows nothing about logs or the screen.
 
@@ -16,19 +17,19 @@ mod macos;
 pub mod processes;
 pub(crate) mod regular;
 #[cfg(unix)]
-mod unix;
+pub(crate) mod unix;
 #[cfg(windows)]
-mod windows;
+pub(crate) mod windows;
 
-pub use contract::{Asked, Input, Machine, News, Pipe, Platform, Sampling, SetPace, Typed, variable};
+pub use contract::{Asked, Input, Machine, News, Pipe, Sampling, SetPace, Typed, variable};
 #[cfg(target_os = "linux")]
 pub use linux::Linux as ThisMachine;
 #[cfg(not(target_os = "linux"))]
 pub use logs_only::LogsOnly as ThisMachine;
 #[cfg(unix)]
-pub use unix::Unix as Here;
+pub(crate) use unix as here;
 #[cfg(windows)]
-pub use windows::Windows as Here;
+pub(crate) use windows as here;
 
 /// The processes of this machine.
 pub type Kernel = <ThisMachine as Machine>::Kernel;

@@ -5,6 +5,7 @@ pub mod json;
 pub mod markdown;
 pub mod redact;
 
+use crate::advice::changed::Difference;
 use crate::advice::{Advice, PlannedFix, why, words};
 use crate::gpu::Snapshot;
 use crate::knowledge::diagnosis::Diagnosis;
@@ -25,6 +26,15 @@ pub struct Report<'a> {
     pub why: Option<&'a str>,
     /// Whether to say which rules led to the causes and steps.
     pub explains: bool,
+    /// What differs from a run that worked; `None` where no such log was given.
+    pub since: Option<&'a [Difference]>,
+}
+
+impl<'a> Report<'a> {
+    /// What the log alone gives.
+    pub fn of(diagnosis: &'a Diagnosis, advice: &'a Advice) -> Report<'a> {
+        Report { diagnosis, advice, snapshot: None, no_reading: None, why: None, explains: false, since: None }
+    }
 }
 
 /// The diagnosis for a person: the verdict, the sums, the decisive line and the steps.
@@ -39,6 +49,10 @@ pub fn text(report: &Report<'_>) -> String {
     if let Some(leading) = report.diagnosis.matches.first() {
         lines.push(String::new());
         lines.push(format!("line {}: {}", leading.line, shortened(&leading.text)));
+    }
+    if let Some(since) = report.since {
+        lines.push(String::new());
+        lines.extend(differences(since));
     }
     if let Some(why) = report.why {
         lines.push(String::new());
@@ -66,6 +80,7 @@ const FIRST_STEPS: usize = 3;
 pub fn brief(report: &Report<'_>) -> String {
     let mut lines = vec![report.advice.verdict.sentence.clone()];
     lines.extend(words::needs(report.advice));
+    lines.extend(report.since.into_iter().flat_map(|since| differences(since).into_iter().take(1 + FIRST_STEPS)));
     lines.extend(report.no_reading.map(|reason| format!("This machine could not be read: {reason}")));
     let plan = &report.advice.plan;
     for (at, planned) in plan.iter().take(FIRST_STEPS).enumerate() {
@@ -81,6 +96,20 @@ pub fn brief(report: &Report<'_>) -> String {
         lines.push(format!("{more} more {steps}: run oomdoctor and paste the traceback."));
     }
     harmless_lines(&lines.join("\n")) + "\n"
+}
+
+/// What changed since it worked, a line each; what explains the failure comes first.
+fn differences(since: &[Difference]) -> Vec<String> {
+    if since.is_empty() {
+        return vec!["Compared with the run that worked, the two logs show no difference.".into()];
+    }
+    let mut lines = vec!["Compared with the run that worked:".to_owned()];
+    lines.extend(since.iter().map(|one| {
+        let (before, now) = (one.before.as_deref().unwrap_or("not set"), one.now.as_deref().unwrap_or("not set"));
+        let explains = if one.explains { "  (this can explain it)" } else { "" };
+        format!("  {}: {before} -> {now}{explains}", one.what)
+    }));
+    lines
 }
 
 /// Which rules led to the causes and steps.
@@ -129,14 +158,7 @@ mod tests {
         let base = KnowledgeBase::built_in().unwrap();
         let diagnosis = base.diagnose(&PastedLog::new(log), None);
         let advice = advise(&Situation { fixes: base.fixes(), ..Situation::alone(&diagnosis) });
-        let report = Report {
-            diagnosis: &diagnosis,
-            advice: &advice,
-            snapshot: None,
-            no_reading: None,
-            why: None,
-            explains: false,
-        };
+        let report = Report::of(&diagnosis, &advice);
         check(serde_json::to_value(json::Output::of(&report)).unwrap(), text(&report));
     }
 
@@ -168,16 +190,7 @@ mod tests {
             let of = |at: usize| text.lines().any(|line| line == format!("{}. {}", at + 1, titles[at]));
             (0..titles.len()).filter(|at| of(*at)).count()
         };
-        let brief_of = |advice: &Advice| {
-            brief(&Report {
-                diagnosis: &diagnosis,
-                advice,
-                snapshot: None,
-                no_reading: None,
-                why: None,
-                explains: false,
-            })
-        };
+        let brief_of = |advice: &Advice| brief(&Report::of(&diagnosis, advice));
         let text = brief_of(&advice);
         assert!(text.starts_with(&advice.verdict.sentence), "{text}");
         assert_eq!(numbered(&text), 3, "{text}");
@@ -202,11 +215,10 @@ mod tests {
         let advice = advise(&Situation { fixes: base.fixes(), ..Situation::alone(&diagnosis) });
         let of = |explains| {
             let diagnosis = &diagnosis;
-            text(&Report { diagnosis, advice: &advice, snapshot: None, no_reading: None, why: None, explains })
+            text(&Report { explains, ..Report::of(diagnosis, &advice) })
         };
-        assert!(advice.why.not_offered.iter().all(|step| of(true).contains(&step.rule)));
-        assert!(advice.why.causes.iter().all(|rule| of(true).contains(rule)));
-        assert_eq!(advice.why.steps.len(), advice.plan.len());
-        assert!(!advice.why.not_offered.is_empty() && of(true).starts_with(of(false).trim_end()));
+        assert!(advice.not_offered.iter().all(|step| of(true).contains(&step.rule)));
+        assert!(advice.verdict.causes.iter().all(|cause| of(true).contains(cause.rule)));
+        assert!(!advice.not_offered.is_empty() && of(true).starts_with(of(false).trim_end()));
     }
 }

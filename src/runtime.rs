@@ -30,7 +30,7 @@ use crate::app::last::Story;
 use crate::app::model::{Config, Pipe};
 use crate::app::update::{open_file, open_last, wait_for_pipe};
 use crate::app::{Effect, Model, Msg, update};
-use crate::platform::{Asked, Here, Kernel, Machine, Platform, Sampling, SetPace, ThisMachine};
+use crate::platform::{Asked, Kernel, Machine, Sampling, SetPace, ThisMachine, here};
 use demo::DemoMachine;
 use journal::Journal;
 use last::Shelf;
@@ -82,7 +82,7 @@ pub struct Start {
 /// there is no terminal to draw on.
 pub fn run(start: Start) -> io::Result<Option<i32>> {
     terminal::give_back_on_panic();
-    Here::return_large_blocks();
+    here::return_large_blocks();
     let (wakes, queue) = mpsc::channel();
     let clock = Clock::start();
     // The first reading takes longest, so it starts first.
@@ -130,7 +130,7 @@ fn watch(sampling: Sampling, wakes: Sender<Wake>) -> io::Result<SetPace> {
 }
 
 fn listen_to_signals(wakes: Sender<Wake>) -> io::Result<()> {
-    Here::listen_to_signals(move |asked| {
+    here::listen_to_signals(move |asked| {
         let wake = if asked == Asked::Resized { Wake::Msg(new_size()) } else { Wake::Asked(asked) };
         wakes.send(wake).is_ok()
     })
@@ -222,7 +222,7 @@ impl Session<'_> {
             Wake::Msg(msg) => return Ok(self.take_message(msg)),
             Wake::Asked(Asked::Stop) if self.model.config.can_suspend => {
                 terminal::give_back();
-                Here::stop()?;
+                here::stop()?;
                 self.screen.retake()?;
             }
             // A new size arrives as a message.

@@ -10,12 +10,11 @@ use super::input::{ChangedFit, Remembered, Situation};
 use super::ledger::{self, Ledger};
 use super::machine;
 use super::machine::place::{Named, Place};
-use super::offer::Seen;
 use super::other_gpu::{self, OtherGpu};
 use super::processes::{self, Foreign, UsedByOthers, User};
 use super::retry::{self, Retry};
 use crate::gpu::{Device, GpuProcess};
-use crate::knowledge::diagnosis::{Diagnosis, Oom};
+use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom};
 use crate::knowledge::facts::NamedProcess;
 use crate::units::Bytes;
 
@@ -149,9 +148,9 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// Who looks at which machine; `None` where the log is read alone.
-    pub fn seen(&self) -> Option<Seen<'a>> {
-        self.situation.seen()
+    /// Whether it is the memory of a GPU that ran out.
+    pub fn is_short_of_vram(&self) -> bool {
+        self.log.memory == Some(MemoryKind::Gpu)
     }
 
     /// What the run needed at least.

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn two_ranks_are_not_held_against_each_other() {
+    fn two_ranks_are_not_compared_with_each_other() {
         let mut before = torch_oom(&[]);
         (before.run.rank, before.facts.device) = (Some(2), Some(2));
         let mut after = torch_oom(&[]);

@@ -13,7 +13,7 @@ const BESIDE_ALLOCATOR: Bytes = Bytes::gib(2);
 const CUDA_CONTEXT: Bytes = Bytes::mib(800);
 /// Unused memory in pieces below either bound is in every pool and explains no failure.
 const SMALLEST_FRAGMENTATION: Bytes = Bytes::mib(200);
-const SMALLEST_FRAGMENTATION_PERCENT: u64 = 5;
+const SMALLEST_FRAGMENTATION_PERCENT: u64 = 4;
 /// Below this share of the GPU, what other processes used at the crash is their contexts, not their models.
 const NEGLIGIBLE_PERCENT: u64 = 5;
 /// Ranks that have come equally far use about the same, and are started with few other processes in between.
@@ -156,23 +156,17 @@ pub(crate) fn is_share_of(part: Bytes, percent: u64, whole: Bytes) -> bool {
     u128::from(part.0) * 100 >= u128::from(whole.0) * u128::from(percent)
 }
 
-/// A figure of the log that is larger than the GPU, beyond rounding.
-pub(crate) struct Contradiction {
-    pub figure: Bytes,
-    pub total: Bytes,
-    /// What the figure is of: memory in use, else memory that is free.
-    pub is_in_use: bool,
-}
-
-/// Figures that cannot be true together.
-pub(crate) fn contradiction(facts: &Facts) -> Option<Contradiction> {
+/// Figures that cannot be true together, in a sentence: one is larger than the GPU, beyond rounding.
+pub(crate) fn contradiction(facts: &Facts) -> Option<String> {
     let total = facts.total_bytes?;
     let in_use = [facts.allocated_bytes, facts.process_bytes].into_iter().flatten().find(|had| exceeds(*had, total));
     if let Some(figure) = in_use {
-        return Some(Contradiction { figure, total, is_in_use: true });
+        return Some(format!(
+            "The log's figures contradict each other: {figure} in use on a card of {total}. On Windows the driver lends system memory to programs, and then counts it in."
+        ));
     }
     let figure = facts.free_bytes.filter(|free| exceeds(*free, total))?;
-    Some(Contradiction { figure, total, is_in_use: false })
+    Some(format!("The log's figures contradict each other: {figure} free on a card of {total}. I don't rely on them."))
 }
 
 fn exceeds(figure: Bytes, total: Bytes) -> bool {
@@ -211,7 +205,7 @@ mod tests {
         let mut diagnosis = torch_oom(&[]);
         assert!(contradiction(&diagnosis.facts).is_none());
         diagnosis.facts.allocated_bytes = Some(Bytes::gib(31));
-        let found = contradiction(&diagnosis.facts).unwrap();
-        assert_eq!((found.figure, found.total, found.is_in_use), (Bytes::gib(31), Bytes::gib(24), true));
+        let said = contradiction(&diagnosis.facts).unwrap();
+        assert!(said.contains(": 31.0 GiB in use on a card of 24.0 GiB."), "{said}");
     }
 }

@@ -1,21 +1,18 @@
 //! Owns whether the run's model fits what is free now, and which change makes it fit: the model and its
-//! settings from the log, the memory arithmetic, choices best first, the sizes of this model by quantisation. Pure.
+//! settings from the log, the memory arithmetic, choices best first, the sizes of this model by quantization. Pure.
 //! What can't be known is said. Bytes and tokens; weights and caches as exact as `memory` has them, the rest "about".
 
 mod after;
 mod answer;
-mod basis;
 pub(crate) mod effect;
 pub(crate) mod holders;
-mod kind;
 mod model;
 mod offers;
-mod pool;
+mod printed;
 mod room;
 mod setup;
 #[cfg(test)]
 mod tests;
-mod trained;
 pub(crate) mod trial;
 pub(crate) mod words;
 
@@ -34,10 +31,8 @@ use crate::memory::spare::SPARE;
 use crate::units::Bytes;
 pub(crate) use after::changed;
 pub use answer::FitAdvice;
-pub(crate) use answer::{FitChoice, FitModel, Parts};
-use basis::Basis;
+pub(crate) use answer::{FitChoice, FitModel};
 use effect::{Effect, Run};
-use kind::kind_of;
 use model::Known;
 pub(crate) use room::{Machine, Room, Vram, room};
 pub(crate) use trial::Trial;
@@ -67,18 +62,18 @@ pub(crate) fn fit(question: Question<'_>, room: Room) -> Option<FitAdvice> {
     if diagnosis.oom == Oom::No || !is_of_gpu || diagnosis.run.sharded.is_some() {
         return None;
     }
-    let kind = kind_of(diagnosis)?;
+    let kind = setup::kind_of(diagnosis)?;
     let mut smaller_share = None;
     if kind == Kind::Vllm {
-        if let Some(pool) = pool::advice(diagnosis) {
+        if let Some(pool) = printed::of_cache(diagnosis) {
             return Some(pool);
         }
-        smaller_share = pool::smaller_share(diagnosis, room.failed_gpu);
+        smaller_share = printed::smaller_share(diagnosis, room.failed_gpu);
     }
     match model::known(question.model, &diagnosis.run, kind.is_torch()) {
         Some(known) => Some(of_model(question, kind, known, room, smaller_share)),
-        None if kind == Kind::Train => trained::advice(diagnosis),
-        None => smaller_share.map(|effect| FitAdvice { effects: vec![effect], ..FitAdvice::of("vLLM") }),
+        None if kind == Kind::Train => printed::of_optimizer(diagnosis),
+        None => smaller_share.map(|effect| FitAdvice { engine: "vLLM", effects: vec![effect], ..FitAdvice::default() }),
     }
 }
 
@@ -100,7 +95,7 @@ fn hold_to_the_log(known: &mut Known, diagnosis: &Diagnosis, engine: &Engine) {
             if let (Ok(sums), Some(printed)) = (&mut known.shape.weights, printed) {
                 *sums = sums.scaled(printed, sums.in_file());
             } else if let (None, Some(quantised), true) = (printed, &run.quantisation, is_plain) {
-                // Of a quantisation that is not known by name nothing follows.
+                // Of a quantization that is not known by name nothing follows.
                 known.shape.weights = Err(format!("the log does not say how large its {quantised} weights are"));
             }
         }
@@ -140,7 +135,7 @@ impl Limits {
     }
 }
 
-/// The model with the run's settings, compared with what is free.
+/// The model with the run's settings, and what there is for it.
 fn of_model(
     question: Question<'_>,
     kind: Kind,
@@ -153,50 +148,56 @@ fn of_model(
     let room = room.of(&engine, &known.shape);
     let engine = engine.over(room.each.len());
     hold_to_the_log(&mut known, diagnosis, &engine);
-    let shape = &known.shape;
     let limits = Limits::of(diagnosis, &engine, &room);
-    let card = limits.card.as_ref();
+    notes.extend(notes_of(diagnosis, &room, limits.too_much(&engine, &known.shape)));
+    FitAdvice { notes, ..compared(question, known, engine, &room, limits, smaller_share) }
+}
+
+/// The model compared with what is free.
+fn compared(
+    question: Question<'_>,
+    known: Known,
+    engine: Engine,
+    room: &Room,
+    limits: Limits,
+    smaller_share: Option<Effect>,
+) -> FitAdvice {
+    let (shape, card) = (&known.shape, limits.card.as_ref());
     let mut estimate = engine.estimate(shape);
     let mut all = options(engine, shape, card, &[]);
     hold_against_ram(&mut all, &estimate, room.ram);
     let run = Run { engine: &engine, shape, estimate: &estimate, card, ram: room.ram };
     let mut effects = effects(question, &run, &all, &limits);
-    effects.extend(smaller_share.map(|effect| effect.held_against(&engine, shape, &room)));
+    effects.extend(smaller_share.map(|effect| effect.held_against(&engine, shape, room)));
     let fits_as_it_is = fits(&engine, shape, card);
     let (choices, instead) = match fits_as_it_is {
-        Some(false) => choices(&known, &run, &all, &room),
+        Some(false) => choices(question.diagnosis, &known, &run, &all, room),
         _ => (Vec::new(), Vec::new()),
     };
-    let too_much = limits.too_much(&engine, shape);
-    notes.extend(notes_of(diagnosis, &room, too_much));
-    let fits = fits_as_it_is.or(too_much.map(|_| false));
+    let fits = fits_as_it_is.or(limits.too_much(&engine, shape).map(|_| false));
     if limits.is_blind {
         estimate.compute = Part::unknown(UNKNOWN_LENGTH);
     }
     let why_not_known = estimate.why_not().unwrap_or(room.why_not);
     FitAdvice {
+        engine: engine.name(),
         effects,
         context_tokens: if limits.is_blind { None } else { engine.context(shape) },
-        parts: Some(Parts::of(&estimate)),
         total_bytes: estimate.total(),
         free_now_bytes: room.free,
         card_bytes: room.capacity,
         headroom_bytes: headroom(&engine, &estimate),
         fits,
         why_not_known: fits.is_none().then(|| why_not_known.to_owned()),
-        choices: if has_assumed_context(diagnosis) {
-            choices.into_iter().map(FitChoice::about).collect()
-        } else {
-            choices
-        },
+        choices,
         sizes: offers::sizes(engine, shape, card),
         instead,
-        notes,
+        notes: Vec::new(),
         is_now: room.is_now,
-        basis: (!limits.is_blind).then(|| Arc::new(Basis::new(&known.name, &known.quantization, shape, engine))),
         each: limits.card.map(|card| card.each).unwrap_or_default(),
-        model: Some(FitModel::of(known)),
-        ..FitAdvice::of(engine.name())
+        parts: Some(estimate),
+        model: Some(FitModel::of(&known)),
+        basis: (!limits.is_blind).then(|| (engine, Arc::new(known.shape))),
     }
 }
 
@@ -220,16 +221,24 @@ fn headroom(engine: &Engine, estimate: &Estimate) -> Bytes {
     }
 }
 
-fn has_assumed_context(diagnosis: &Diagnosis) -> bool {
-    setup::context(diagnosis).is_none()
-}
-
 /// The choices that fit, best first; and what would fit instead where all of them are poor.
-fn choices(known: &Known, run: &Run<'_>, all: &[Choice], room: &Room) -> (Vec<FitChoice>, Vec<String>) {
+fn choices(
+    diagnosis: &Diagnosis,
+    known: &Known,
+    run: &Run<'_>,
+    all: &[Choice],
+    room: &Room,
+) -> (Vec<FitChoice>, Vec<String>) {
     let fitting = offers::ranked(all, run.engine, run.shape);
     let is_poor = offers::is_poor(&fitting, run.shape);
     let instead = if is_poor { offers::instead(known, *run.engine, run.card) } else { Vec::new() };
-    (fitting.iter().take(MOST_CHOICES).map(|choice| offers::said(choice, run, room.free)).collect(), instead)
+    let choices = fitting.iter().take(MOST_CHOICES).map(|choice| offers::said(choice, run, room.free));
+    let mut choices: Vec<FitChoice> = choices.collect();
+    if setup::context(diagnosis).is_none() {
+        // What they free follows from an assumption.
+        choices.iter_mut().filter_map(|choice| choice.frees_is.as_mut()).for_each(|is| *is = Is::About);
+    }
+    (choices, instead)
 }
 
 /// What each fix would do, as far as the log lets it be told.
@@ -238,7 +247,7 @@ fn effects(question: Question<'_>, run: &Run<'_>, all: &[Choice], limits: &Limit
     let on_gpu = diagnosis.run.layers_offloaded.map(|(on, _)| on);
     let mut effects = effect::effects(all, run);
     effects.extend(effect::tries(setup::context(diagnosis), on_gpu, run));
-    if has_assumed_context(diagnosis) {
+    if setup::context(diagnosis).is_none() {
         effects.iter_mut().filter_map(|effect| effect.frees.as_mut()).for_each(|(_, is)| *is = Is::About);
     }
     // Where the optimizer is made all else is there: no more is freed than the run had.

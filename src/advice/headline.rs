@@ -2,27 +2,25 @@
 //! whatever is newer than the failure, after it what the model takes and which GPU has room.
 
 use super::case::Case;
-use super::causes::{Found, SpeaksOfSize};
-use super::figures::contradiction;
+use super::causes::{self, SpeaksOfSize};
 use super::fit::FitAdvice;
 use super::naming::name_of;
-use super::phrases::AS_NUMBERED;
+use super::other_gpu::RoomOn;
+use super::phrases::{AS_NUMBERED, and};
 use super::retry::Retry;
 use super::steps::planned::PlannedFix;
+use super::verdict::Cause;
 use super::weights::widened;
 use crate::knowledge::FixId;
-use crate::knowledge::diagnosis::{Diagnosis, Oom, Phase};
+use crate::knowledge::diagnosis::{Oom, Phase};
 use crate::units::Bytes;
 
 /// What to say first.
-pub(crate) fn headline(case: &Case<'_>, causes: &[Found], plan: &[PlannedFix]) -> String {
+pub(crate) fn headline(case: &Case<'_>, causes: &[Cause], plan: &[PlannedFix]) -> String {
     if case.log.oom == Oom::No {
         return no_memory_ran_out(case);
     }
-    let mut said = what_failed(case, causes);
-    if let Some(size) = size_of_the_run(case, causes, plan) {
-        said = format!("{said} {size}");
-    }
+    let mut said = and(what_failed(case, causes), size_of_the_run(case, causes, plan));
     if let Some(retry) = &case.retry {
         said = retry_in_words(retry, case);
     } else if let Some(tried) = case.situation.ended_retry() {
@@ -33,10 +31,9 @@ pub(crate) fn headline(case: &Case<'_>, causes: &[Found], plan: &[PlannedFix]) -
     }
     // The easiest way out stands beside what is wrong, where something is still short.
     let is_short = case.short_by_ledger() != Some(Bytes::ZERO);
-    match plan.iter().find_map(|planned| planned.room_on.as_ref()) {
-        Some(room) if is_short && case.retry.is_none() => format!("{said} {}", room.said()),
-        _ => said,
-    }
+    let is_another_gpu_better = is_short && case.retry.is_none();
+    let room = if is_another_gpu_better { plan.iter().find_map(|planned| planned.room_on.as_ref()) } else { None };
+    and(said, room.map(RoomOn::said))
 }
 
 fn no_memory_ran_out(case: &Case<'_>) -> String {
@@ -53,15 +50,14 @@ fn no_memory_ran_out(case: &Case<'_>) -> String {
     }
 }
 
-fn what_failed(case: &Case<'_>, causes: &[Found]) -> String {
+fn what_failed(case: &Case<'_>, causes: &[Cause]) -> String {
     if case.log.oom == Oom::Maybe {
         let remark = case.log.remark.as_deref().unwrap_or("the message fits, but other causes print it too.");
         return format!("Perhaps out of memory: {remark}");
     }
-    let mut said = causes.first().map_or_else(String::new, |found| (found.about.say)(case));
-    if let Some(which) = which_of_several(case, &said) {
-        said = format!("{said} {which}");
-    }
+    let said = causes.first().map_or_else(String::new, |found| causes::say(found.cause, case));
+    let which = which_of_several(case, &said);
+    let said = and(said, which);
     match &case.place.because {
         Some(because) if case.place.is_elsewhere() => format!(
             "This log seems to come from another machine ({because}), so I read it alone and touch nothing here. {said}"
@@ -90,8 +86,8 @@ fn which_of_several(case: &Case<'_>, said: &str) -> Option<String> {
 }
 
 /// What the model takes and which of the plan's steps make it fit, where the verdict is about what the run takes.
-fn size_of_the_run(case: &Case<'_>, causes: &[Found], plan: &[PlannedFix]) -> Option<String> {
-    let is_about_size = match causes.first()?.about.speaks_of_size {
+fn size_of_the_run(case: &Case<'_>, causes: &[Cause], plan: &[PlannedFix]) -> Option<String> {
+    let is_about_size = match causes::about(causes.first()?.cause)?.speaks_of_size {
         SpeaksOfSize::Always => true,
         SpeaksOfSize::WhileLoading => matches!(case.log.phase, Phase::Load | Phase::Startup),
         SpeaksOfSize::Never => false,
@@ -127,18 +123,4 @@ fn retry_in_words(retry: &Retry<'_>, case: &Case<'_>) -> String {
         Some(_) => format!("{so_far}; when it failed it needed at least {needed}, and the rest is free."),
         None => format!("{so_far}."),
     }
-}
-
-/// Figures of the log that cannot be true together, in a sentence.
-pub(crate) fn contradiction_in_words(log: &Diagnosis) -> Option<String> {
-    let found = contradiction(&log.facts)?;
-    let (figure, total) = (found.figure, found.total);
-    Some(match found.is_in_use {
-        true => format!(
-            "The log's figures contradict each other: {figure} in use on a card of {total}. On Windows the driver lends system memory to programs, and then counts it in."
-        ),
-        false => format!(
-            "The log's figures contradict each other: {figure} free on a card of {total}. I don't rely on them."
-        ),
-    })
 }

@@ -12,6 +12,7 @@ use super::retry::Tried;
 use crate::gpu::guard::Viewer;
 use crate::gpu::history::History;
 use crate::gpu::{Device, GpuProcess, ProcessKey, Snapshot};
+use crate::knowledge::FixId;
 use crate::knowledge::diagnosis::Diagnosis;
 use crate::knowledge::facts::NamedProcess;
 use crate::knowledge::fix::Fix;
@@ -49,6 +50,8 @@ pub struct Situation<'a> {
     pub ran_on: &'a [u32],
     /// The steps taken so far.
     pub taken: Taken,
+    /// The fixes that were tried before and did not help.
+    pub tried: &'a [FixId],
     /// What an earlier reading of the same log taught.
     pub before: Option<&'a Remembered>,
 }
@@ -85,6 +88,8 @@ pub struct Taken {
     /// One of them may be enough.
     pub enough: bool,
     pub freed: bool,
+    /// How many steps the person has left behind, taken or not.
+    pub left: usize,
 }
 
 impl<'a> Situation<'a> {
@@ -103,6 +108,7 @@ impl<'a> Situation<'a> {
             own: None,
             ran_on: &[],
             taken: Taken::default(),
+            tried: &[],
             before: None,
         }
     }
@@ -232,7 +238,7 @@ mod tests {
     use crate::units::Bytes;
 
     #[test]
-    fn a_stamp_without_a_zone_may_be_a_containers_utc() {
+    fn a_timestamp_without_a_zone_may_be_a_containers_utc() {
         let mut diagnosis = torch_oom(&[]);
         let mut before = |stamp: i64, if_utc: i64, started: i64| {
             (diagnosis.crashed_at, diagnosis.crashed_at_if_utc) = (Some(noon_plus(stamp)), Some(noon_plus(if_utc)));

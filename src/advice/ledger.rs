@@ -45,7 +45,7 @@ pub struct Held {
 const LARGE: Bytes = Bytes::gib(1);
 
 /// The sums. `capacity = Σ held_by + available` wherever all of it is known.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Ledger {
     /// The driver's index of the device; `None` for system memory or a device that is not here.
     pub device: Option<u32>,
@@ -102,41 +102,36 @@ pub(crate) fn draw(situation: &Situation<'_>, place: &Place<'_>, retry: Option<R
     }
 }
 
-/// What is wanted of a memory.
-struct Wanted {
-    requested: Option<Bytes>,
-    had: Option<Bytes>,
-}
-
-fn wanted(diagnosis: &Diagnosis) -> Wanted {
+/// What the run had of a memory that it needs again.
+fn had(diagnosis: &Diagnosis) -> Option<Bytes> {
     // What its allocator had unused in pieces would have been enough: that is no need.
     let unused = in_pieces(diagnosis).unwrap_or(Bytes::ZERO);
-    Wanted { requested: diagnosis.facts.requested_bytes, had: run_had(diagnosis).map(|had| had.less(unused)) }
+    run_had(diagnosis).map(|had| had.less(unused))
 }
 
-fn sums(wanted: &Wanted, capacity: Option<Bytes>, available: Option<Bytes>, held_by: Vec<Held>) -> Ledger {
-    let (requested, had) = (wanted.requested, wanted.had);
+fn sums(
+    requested: Option<Bytes>,
+    had: Option<Bytes>,
+    capacity_bytes: Option<Bytes>,
+    available_bytes: Option<Bytes>,
+) -> Ledger {
     let needed = requested.map(|requested| requested.plus(had.unwrap_or(Bytes::ZERO)));
     Ledger {
-        device: None,
-        device_uuid: None,
-        capacity_bytes: capacity,
+        capacity_bytes,
         needed_bytes: needed,
         needed_is_at_least: true,
-        available_bytes: available,
-        missing_bytes: needed.zip(available).map(|(needed, available)| needed.less(available)),
-        held_by,
-        is_now: false,
-        is_cache: false,
+        available_bytes,
+        missing_bytes: needed.zip(available_bytes).map(|(needed, available)| needed.less(available)),
         had_bytes: requested.and(had),
-        taken_bytes: None,
         asked_bytes: requested,
+        ..Ledger::default()
     }
 }
 
 fn of_device(device: &Device, diagnosis: &Diagnosis, retry: Option<Retry<'_>>) -> Ledger {
     let memory = &device.memory;
-    let sums = sums(&wanted(diagnosis), memory.total_bytes.value(), memory.free_bytes.value(), held_on(device, retry));
+    let requested = diagnosis.facts.requested_bytes;
+    let sums = sums(requested, had(diagnosis), memory.total_bytes.value(), memory.free_bytes.value());
     // What its retry has by now is not short any more.
     let taken = retry.map(|retry| retry.uses_of(device)).filter(|taken| *taken > Bytes::ZERO);
     Ledger {
@@ -145,6 +140,7 @@ fn of_device(device: &Device, diagnosis: &Diagnosis, retry: Option<Retry<'_>>) -
         is_now: true,
         missing_bytes: sums.missing_bytes.map(|missing| missing.less(taken.unwrap_or(Bytes::ZERO))),
         taken_bytes: taken,
+        held_by: held_on(device, retry),
         ..sums
     }
 }
@@ -189,13 +185,13 @@ fn of_host(host: &Host, diagnosis: &Diagnosis) -> Option<Ledger> {
         return None;
     }
     let used = Held { what: "in use".into(), pid: None, bytes: total.less(available), share: Share::Other };
-    Some(Ledger { is_now: true, ..sums(&wanted(diagnosis), Some(total), Some(available), vec![used]) })
+    let sums = sums(facts.requested_bytes, had(diagnosis), Some(total), Some(available));
+    Some(Ledger { is_now: true, held_by: vec![used], ..sums })
 }
 
 /// The engine's KV cache, as it printed its room and what was wanted.
 fn of_cache(facts: &Facts) -> Ledger {
-    let wanted = Wanted { requested: facts.requested_bytes, had: None };
-    Ledger { is_cache: true, ..sums(&wanted, facts.free_bytes, facts.free_bytes, Vec::new()) }
+    Ledger { is_cache: true, ..sums(facts.requested_bytes, None, facts.free_bytes, facts.free_bytes) }
 }
 
 /// The log's own figures. Nothing where it prints neither a capacity nor a limit.
@@ -227,7 +223,8 @@ fn of_log(diagnosis: &Diagnosis, place: &Place<'_>) -> Option<Ledger> {
     }
     // The run's own part was already taken out of what was free then.
     let missing_bytes = facts.requested_bytes.zip(facts.free_bytes).map(|(requested, free)| requested.less(free));
-    Some(Ledger { missing_bytes, ..sums(&wanted(diagnosis), Some(capacity), facts.free_bytes, held) })
+    let sums = sums(facts.requested_bytes, had(diagnosis), Some(capacity), facts.free_bytes);
+    Some(Ledger { missing_bytes, held_by: held, ..sums })
 }
 
 /// Whether the parts are more than there is, beyond rounding.
@@ -268,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_living_devices_parts_add_up_to_its_capacity() {
+    fn the_parts_of_a_gpus_memory_add_up_to_its_capacity() {
         let rows = vec![process(5177, Bytes::gib(6)), process(4242, Bytes::mib(11_500))];
         let here = Snapshot { devices: vec![device(0, rows)], ..snapshot(0) };
         let ledger = advice(Some(&here)).ledger.unwrap();
@@ -285,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_about_more_memory_than_this_machine_has_is_not_held_against_it() {
+    fn a_log_with_more_memory_than_this_machine_has_is_not_compared_with_it() {
         let mut diagnosis = torch_oom(&[]);
         diagnosis.memory = Some(MemoryKind::Host);
         diagnosis.facts = Facts { requested_bytes: Some(Bytes::gib(141)), ..Facts::default() };

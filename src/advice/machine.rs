@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_process_that_lives_and_fits_is_found() {
+    fn a_named_process_that_still_runs_with_the_same_memory_is_found() {
         placed(&torch_oom(&[(4242, held())]), &with(vec![process(4242, held())]), |place| {
             assert_eq!(place.same_machine, Some(true));
             assert!(matches!(place.named[0].fate, Fate::Alive(row, _) if row.pid == 4242));
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_has_no_room_beside_the_run_is_the_run() {
+    fn a_process_that_cannot_fit_beside_the_run_is_the_run() {
         let own = |total: u64, allocated: u64, named: u64| {
             let mut facts = torch_oom(&[(4242, Bytes::mib(named))]).facts;
             (facts.total_bytes, facts.allocated_bytes) = (Some(Bytes::mib(total)), Some(Bytes::mib(allocated)));
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_met_is_known_again_whatever_it_holds() {
+    fn a_process_that_was_matched_once_stays_matched_whatever_it_uses() {
         let diagnosis = torch_oom(&[(4242, held()), (5177, Bytes::gib(6))]);
         let reading = |one: Bytes, other: Bytes| with(vec![process(4242, one), process(5177, other)]);
         let elsewhere = reading(Bytes::gib(2), Bytes::gib(1));
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_that_prints_itself_as_another_process_does_not_stand_in_its_own_way() {
+    fn a_rank_that_prints_itself_as_another_process_is_not_another_process() {
         let rank = |others: &[(u32, Bytes)]| Facts { process_bytes: None, ..torch_oom(others).facts };
         let here = with(vec![process(5177, Bytes::mib(812)), process(4242, held())]);
         for (others, is_held) in
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_no_longer_lives_is_gone() {
+    fn a_named_process_that_no_longer_runs_is_gone() {
         placed(&torch_oom(&[(4242, held())]), &with(vec![]), |place| {
             assert_eq!(place.same_machine, Some(true));
             assert!(matches!(place.named[0].fate, Fate::Gone));
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn another_card_another_figure_or_a_later_start_mean_another_machine() {
+    fn another_gpu_another_figure_or_a_later_start_means_another_machine() {
         let mut big = torch_oom(&[(4242, held())]);
         big.facts.total_bytes = Some(Bytes::mib(81_000));
         let mut late = process(4242, held());
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn the_logs_gpu_0_is_the_card_that_its_mask_names() {
+    fn the_logs_gpu_0_is_the_gpu_that_its_visible_devices_name() {
         let two = Snapshot { devices: vec![device(0, vec![]), device(1, vec![])], ..snapshot(0) };
         for (mask, card) in [("1", Some(1)), ("GPU-00000001", Some(1)), ("0,1", Some(0)), ("GPU-ffff", None)] {
             let mut diagnosis = torch_oom(&[]);
@@ -566,7 +566,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_alone_is_none_of_several_like_cards() {
+    fn a_number_alone_does_not_tell_which_of_several_equal_gpus_it_is() {
         let mut diagnosis = torch_oom(&[]);
         let four = [24, 24, 24, 24];
         assert_eq!(which(&diagnosis, &four, &[]), (None, vec![0, 1, 2, 3]));
@@ -585,7 +585,7 @@ mod tests {
     }
 
     #[test]
-    fn visible_devices_mean_this_machines_cards_only_where_both_count_alike() {
+    fn visible_devices_mean_this_machines_gpus_only_where_both_count_alike() {
         let mut diagnosis = torch_oom(&[]);
         diagnosis.run.visible_devices = Some("1".into());
         assert_eq!(which(&diagnosis, &[24, 24], &[]), (Some(1), vec![]));
@@ -616,7 +616,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_on_a_card_that_it_only_may_be_is_offered_and_no_figure_of_it_is_the_runs() {
+    fn of_a_gpu_that_it_only_may_be_no_process_is_offered_and_no_figure_is_used() {
         let diagnosis = torch_oom(&[]);
         let fixes = [crate::knowledge::KnowledgeBase::built_in().unwrap().fix(FixId::END_HOLDER).unwrap().clone()];
         let viewer = crate::gpu::guard::Viewer { uid: 1000, lineage: vec![900, 1], ..Default::default() };
@@ -664,7 +664,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_card_that_is_split_the_logs_gpu_0_is_the_instance_of_its_size() {
+    fn on_a_gpu_split_by_mig_the_logs_gpu_0_is_the_instance_of_its_size() {
         let of = |index: u32, nature: Option<Nature>, total: Bytes| {
             let mut device = Device { nature, ..device(index, vec![]) };
             device.uuid = Reading::Known(format!("MIG-{index:08}"));

@@ -1,8 +1,7 @@
 //! Owns the verdict's notes: what else must be known to read the figures, each in a sentence or two.
 
 use super::case::Case;
-use super::figures::is_negligible;
-use super::headline::contradiction_in_words;
+use super::figures::{contradiction, is_negligible};
 use super::naming::name_of;
 use super::retry;
 use crate::gpu::activity::Activity;
@@ -14,7 +13,7 @@ use crate::units::Bytes;
 pub(crate) fn notes(case: &Case<'_>) -> Vec<String> {
     let notes = [
         shortened(case),
-        contradiction_in_words(case.log),
+        contradiction(&case.log.facts),
         on_other_gpus(case),
         other_memory(case),
         later_failure(case),

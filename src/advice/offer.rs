@@ -122,7 +122,7 @@ fn is_of_one_group(one: &GpuProcess, other: &GpuProcess) -> bool {
 
 /// Whether a request reaches what the other request is for, too.
 fn reaches(release: &Release, theirs: &Release) -> bool {
-    let is_same_server = (theirs.api, &theirs.door) == (release.api, &release.door);
+    let is_same_server = (theirs.way, &theirs.door) == (release.way, &release.door);
     is_same_server && (release.model.is_none() || theirs.model.is_none() || theirs.model == release.model)
 }
 
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn where_only_busy_and_other_users_processes_are_in_the_way_one_waits_or_asks() {
+    fn where_only_busy_and_other_users_processes_use_the_gpu_the_steps_wait_or_ask() {
         let end = FIXES.iter().filter(|fix| fix.id == "end-holder").cloned().collect::<Vec<_>>();
         let mut foreign = process(8, Bytes::gib(8));
         foreign.uid = Reading::Known(1001);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_to_be_idle_is_never_first_and_says_so() {
+    fn a_process_not_known_to_be_idle_is_never_the_first_step_and_the_step_says_so() {
         let here = card(vec![process(7, Bytes::gib(16))]);
         let named = [(7, Bytes::gib(16))];
         let fixes: Vec<Fix> = FIXES.iter().filter(|fix| fix.id != "use-other-gpu").cloned().collect();
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn inside_a_pod_the_end_is_told_with_its_condition_and_cannot_be_taken() {
+    fn inside_a_pod_the_step_to_terminate_shows_its_condition_and_cannot_be_taken() {
         let here = card(vec![process(7, Bytes::gib(16))]);
         let pod = Viewer { is_held_by_pod: true, ..ada() };
         let steps = plan(&[(7, Bytes::gib(16))], &here, &pod, true, &FIXES);
@@ -243,7 +243,7 @@ mod tests {
 
     /// Whom a container's stop, a job's cancel, a launcher's end or a whole server's release would reach.
     #[test]
-    fn one_is_as_busy_and_as_foreign_as_whoever_a_step_would_reach() {
+    fn a_step_is_not_offered_if_it_would_reach_a_busy_or_another_users_process() {
         let with = |pid: u32, change: fn(&mut GpuProcess)| {
             let mut row = process(pid, Bytes::gib(8));
             change(&mut row);

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::input::Situation;
 use super::ledger::Ledger;
 use super::machine::place::{Place, has_free};
-use super::scheduler::Scheduler;
+use super::scheduler::scheduler;
 use crate::gpu::Device;
 use crate::gpu::unused::Unused;
 use crate::units::Bytes;
@@ -42,7 +42,7 @@ pub(crate) fn find<'a>(situation: &Situation<'a>, place: &Place<'_>, ledger: Opt
     if !is_known
         || !place.is_here()
         || situation.diagnosis.run.is_spread()
-        || Scheduler::of(situation, place.same_machine).is_some()
+        || scheduler(situation, place.same_machine).is_some()
     {
         return None;
     }

@@ -4,12 +4,17 @@ use super::case::Case;
 use super::figures::{contradiction, run_had};
 use super::machine::place::Place;
 use super::naming::{apart, name_of_device};
-use crate::knowledge::diagnosis::MemoryKind;
+use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
 use crate::knowledge::facts::Facts;
 use crate::units::Bytes;
 
 /// What stands behind a number that the run gave: it counts from 0 what it may see.
 pub(crate) const AS_NUMBERED: &str = " as the job numbered it";
+
+/// The decisive line, to put behind evidence: " (line 12)".
+pub(crate) fn line_of(diagnosis: &Diagnosis) -> String {
+    diagnosis.matches.first().map_or_else(String::new, |found| format!(" (line {})", found.line))
+}
 
 /// The GPU in words: by name where it is here, else as the log printed it.
 pub(crate) fn gpu_in_words(place: &Place<'_>, facts: &Facts) -> String {
@@ -44,6 +49,19 @@ pub(crate) fn plain(case: &Case<'_>) -> String {
             None => format!("{what}: {} and did not get it.", had_and_requested(case, requested)),
         },
         (None, _) => format!("{what}; this log doesn't say how much was asked for."),
+    }
+}
+
+/// What ran out, and more about it.
+pub(crate) fn plain_and(case: &Case<'_>, more: Option<String>) -> String {
+    and(plain(case), more)
+}
+
+/// A text and what follows it, if anything does.
+pub(crate) fn and(said: String, more: Option<String>) -> String {
+    match more {
+        Some(more) => format!("{said} {more}"),
+        None => said,
     }
 }
 

@@ -8,6 +8,7 @@ use super::engine;
 use super::figures::{are_ranks, is_negligible, live_need, used_by_others_at_crash, used_by_others_at_start};
 use super::input::Situation;
 use super::machine::place::{Fate, Named, Place};
+use super::naming::name_of;
 use super::release;
 use crate::gpu::activity::Activity;
 use crate::gpu::{Device, GpuProcess, ProcessKey};
@@ -30,6 +31,12 @@ pub struct UsedByOthers {
     pub bytes: Bytes,
     /// Whether that was when the run began; else when it failed.
     pub is_at_start: bool,
+}
+
+impl UsedByOthers {
+    pub fn when(self) -> &'static str {
+        if self.is_at_start { "when your run began" } else { "when your run failed" }
+    }
 }
 
 /// What others used, where that is enough to matter: when it failed as the log prints it, else what was not free when
@@ -137,6 +144,13 @@ pub struct Foreign<'a> {
     pub row: &'a GpuProcess,
     pub bytes: Bytes,
     pub user: &'a str,
+}
+
+impl Foreign<'_> {
+    /// The process with its user: "grace's python train.py (812)".
+    pub fn name(&self) -> String {
+        format!("{}'s {}", self.user, name_of(self.row))
+    }
 }
 
 /// The process of another user that uses most of the GPU now, where the log may be from here.

@@ -1,30 +1,71 @@
-//! Owns the gentle ways: which processes can be asked over their own API to release memory, at which address of this
+//! Owns how memory is released without terminating a process: which processes can be asked over their own API to release memory, at which address of this
 //! machine, by which requests, and what the answers mean (`answers`). Only derived and described here: `runtime`
-//! sends, after a person's yes. The facts about other people's programs were read in their sources on 2026-11-20.
+//! sends, after a person's yes.
 
 mod answers;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
 
 use crate::gpu::guard::{Refusal, Viewer};
 use crate::gpu::recognise::invocation::Invocation;
 use crate::gpu::{GpuProcess, ProcessKey};
 use crate::knowledge::fix::Safety;
+use crate::packed;
 
 pub use answers::{Answer, Method, Request};
 
 /// How one process is asked to release memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Release {
-    pub api: Api,
+    pub way: &'static Way,
     pub door: Door,
     /// The one model meant, where the row names it; else all that it has loaded.
     pub model: Option<String>,
 }
 
+/// An API that releases memory, and what is asked of it: a row of `knowledge/advice/apis.ron`.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Way {
+    pub api: Api,
+    /// Its program, as people call it.
+    pub program: &'static str,
+    /// What a process is recognized as whose program has it: exactly, or how that begins; and what is not in it.
+    #[serde(default)]
+    called: Vec<&'static str>,
+    begins: Option<&'static str>,
+    not: Option<&'static str>,
+    /// The option that its program must have been started with.
+    needs: Option<&'static str>,
+    /// The port that it usually listens on.
+    #[serde(default)]
+    port: u16,
+    /// The path of the request that only asks, and what its answer has.
+    look: Option<&'static str>,
+    #[serde(default)]
+    answers_with: Vec<&'static str>,
+    /// The path of the request that changes something, and its JSON.
+    change: &'static str,
+    body: Option<&'static str>,
+    /// What is asked of it.
+    asks: &'static str,
+    /// What that means for whoever uses it.
+    pub means: &'static str,
+    /// What it costs in a few words, and as a class.
+    pub costs: &'static str,
+    pub safety: Safety,
+    /// What a status says here.
+    #[serde(default)]
+    refused: BTreeMap<u16, &'static str>,
+}
+
 /// Whose API it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Api {
     /// Ollama: the model's runner ends.
     Ollama,
@@ -40,6 +81,9 @@ pub enum Api {
     /// A notebook kernel, restarted by its own server.
     Jupyter,
 }
+
+/// The APIs that release memory.
+pub static WAYS: LazyLock<Vec<Way>> = LazyLock::new(|| packed::table(include_str!("../../knowledge/advice/apis.ron")));
 
 /// Where to knock. There is no way to say any other machine than this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,9 +115,6 @@ impl fmt::Display for Loopback {
 }
 
 const OLLAMA_PORT: u16 = 11434;
-/// The usual ports of the others: ComfyUI, the web UIs, llama-server, vLLM, SGLang.
-const PORTS: [(Api, u16); 5] =
-    [(Api::ComfyUi, 8188), (Api::WebUi, 7860), (Api::LlamaRouter, 8080), (Api::Vllm, 8000), (Api::SgLang, 30000)];
 
 /// How this process can be asked; `None` where its program has no API for it, or where that can't be reached for
 /// certain: in a container, over TLS, at another address than this machine's own.
@@ -82,40 +123,30 @@ pub fn route(row: &GpuProcess) -> Option<Release> {
         return None;
     }
     let label = row.recognised_as.as_deref()?;
+    let way = WAYS.iter().find(|way| way.is_of(label))?;
     let own = run_of(row.command.known().map(String::as_str));
     let server = run_of(row.server_command.as_deref());
-    let api = match label {
-        label if label.starts_with("Ollama runner") => {
-            let at = match row.server_command.as_deref().and_then(|command| command.strip_prefix("OLLAMA_HOST=")) {
-                Some(rest) => ollama_at(rest.split_whitespace().next().unwrap_or_default())?,
-                None => Loopback { v6: false, port: OLLAMA_PORT },
-            };
-            return Some(Release { api: Api::Ollama, door: Door::Port(at), model: named_model(label) });
-        }
-        label if label.starts_with("Jupyter kernel") => return notebook(row),
-        label if label.starts_with("ComfyUI") => Api::ComfyUi,
-        "Stable Diffusion web UI" | "Forge" if own.has("--api") => Api::WebUi,
-        label if label.starts_with("llama-server") && is_router(&server) => Api::LlamaRouter,
-        label if label.starts_with("vLLM") && !label.contains("Ray") => Api::Vllm,
-        label if label.starts_with("SGLang") && !label.starts_with("SGLang diffusion") => Api::SgLang,
-        _ => return None,
-    };
     // A worker's own command line says nothing of the port: its server's does.
-    let run = match api {
+    let run = match way.api {
+        Api::Ollama => {
+            let door = Door::Port(ollama_of(row)?);
+            return Some(Release { way, door, model: named_model(label) });
+        }
+        Api::Jupyter => return Some(Release { way, door: notebook(row)?, model: None }),
+        Api::LlamaRouter if !is_router(&server) => return None,
         Api::LlamaRouter => &server,
         Api::Vllm | Api::SgLang if row.server_command.is_some() => &server,
         Api::Vllm | Api::SgLang if is_title(row) => return None,
-        _ => &own,
+        Api::Vllm | Api::SgLang | Api::ComfyUi | Api::WebUi => &own,
     };
-    if api == Api::SgLang && !run.has("--enable-memory-saver") {
+    if way.needs.is_some_and(|option| !run.has(option)) {
         return None;
     }
-    let usual = PORTS.iter().find(|(whose, _)| *whose == api).map(|(_, port)| *port)?;
-    let model = match api {
+    let model = match way.api {
         Api::LlamaRouter => own.option(&["--alias", "-a"]).filter(|name| is_plain(name)).map(str::to_owned),
         _ => None,
     };
-    Some(Release { api, door: Door::Port(listens_at(run, usual)?), model })
+    Some(Release { way, door: Door::Port(listens_at(run, way.port)?), model })
 }
 
 /// The identity of a row whose memory could be had, as the verdict names it; `offer` tells which of them
@@ -123,7 +154,7 @@ pub fn route(row: &GpuProcess) -> Option<Release> {
 pub fn reach(viewer: &Viewer, row: &GpuProcess) -> Option<ProcessKey> {
     match viewer.may_end(row) {
         Ok(key) => Some(key),
-        Err(Refusal::OtherUser(..)) if row.proved && route(row)?.api == Api::Ollama => row.key(),
+        Err(Refusal::OtherUser(..)) if row.proved && route(row)?.way.api == Api::Ollama => row.key(),
         Err(_) => None,
     }
 }
@@ -142,6 +173,14 @@ fn is_title(row: &GpuProcess) -> bool {
 fn is_router(server: &Invocation) -> bool {
     let model = ["-m", "--model", "-hf", "-hfr", "--hf-repo", "-mu", "--model-url"];
     server.name == "llama-server" && server.option(&model).is_none()
+}
+
+/// Where the server of an Ollama runner listens.
+fn ollama_of(row: &GpuProcess) -> Option<Loopback> {
+    match row.server_command.as_deref().and_then(|command| command.strip_prefix("OLLAMA_HOST=")) {
+        Some(rest) => ollama_at(rest.split_whitespace().next().unwrap_or_default()),
+        None => Some(Loopback { v6: false, port: OLLAMA_PORT }),
+    }
 }
 
 /// OLLAMA_HOST as Ollama reads it: `[http://][HOST][:PORT]`; with `http://` and no port it means 80.
@@ -183,14 +222,13 @@ fn listens_at(run: &Invocation, usual: u16) -> Option<Loopback> {
 
 /// `-f FOLDER/kernel-ID.json`, where the folder is the one that the server's own file lies in. A kernel of VS Code
 /// (`kernel-v2-…`) has no server.
-fn notebook(row: &GpuProcess) -> Option<Release> {
+fn notebook(row: &GpuProcess) -> Option<Door> {
     let (_, rest) = row.command.known()?.split_once(" -f ")?;
     let (path, _) = rest.split_once(".json")?;
     let (runtime, kernel) = path.rsplit_once("/kernel-")?;
     let is_id = kernel.len() == 36 && kernel.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
     let server = row.parent_pid.value().filter(|server| *server > 1 && is_id && runtime.starts_with('/'))?;
-    let door = Door::Notebook { kernel: kernel.to_owned(), runtime: runtime.into(), server };
-    Some(Release { api: Api::Jupyter, door, model: None })
+    Some(Door::Notebook { kernel: kernel.to_owned(), runtime: runtime.into(), server })
 }
 
 /// The model that a row's label names, where it has the form of one: it goes into a command line.
@@ -204,91 +242,44 @@ fn is_plain(word: &str) -> bool {
     !word.is_empty() && !word.starts_with('-') && word.chars().all(plain)
 }
 
-impl Release {
-    /// Its program, as people call it.
-    pub fn program(&self) -> &'static str {
-        match self.api {
-            Api::Ollama => "Ollama",
-            Api::ComfyUi => "ComfyUI",
-            Api::WebUi => "the web UI",
-            Api::LlamaRouter => "llama-server",
-            Api::Vllm => "vLLM",
-            Api::SgLang => "SGLang",
-            Api::Jupyter => "Jupyter",
-        }
+impl Way {
+    /// Whether the program that a process is recognized as has this API.
+    fn is_of(&self, label: &str) -> bool {
+        let is_called = self.called.contains(&label) || self.begins.is_some_and(|start| label.starts_with(start));
+        is_called && self.not.is_none_or(|other| !label.contains(other))
     }
+}
 
+impl Release {
     /// What is asked of whom: "Ask Ollama to unload llama3.1:8b".
     pub fn asks(&self) -> String {
         let models = self.model.as_deref().unwrap_or("the models it has loaded");
-        let what = match self.api {
-            Api::Ollama | Api::LlamaRouter => format!("unload {models}"),
-            Api::ComfyUi => "unload its models".to_owned(),
-            Api::WebUi => "move its checkpoint to system memory".to_owned(),
-            Api::Vllm => "sleep: its weights go to system memory, its cache is dropped".to_owned(),
-            Api::SgLang => "let go of its weights and its cache".to_owned(),
-            Api::Jupyter => "restart this kernel".to_owned(),
-        };
-        format!("Ask {} to {what}", self.program())
-    }
-
-    /// What that means for whoever uses it.
-    pub fn means(&self) -> &'static str {
-        match self.api {
-            Api::Ollama => "Other users' answers under way finish first; it loads again at the next question.",
-            Api::ComfyUi => "A running prompt finishes first. The models are loaded again at the next one.",
-            Api::WebUi => "It is loaded again at the next picture.",
-            Api::LlamaRouter => "It loads the model again when it is asked for.",
-            Api::Vllm => "Requests under way finish first. It answers nobody until it is woken with POST /wake_up.",
-            Api::SgLang => {
-                "Only while it answers nobody: a busy one may crash. It answers again after POST /resume_memory_occupation."
-            }
-            Api::Jupyter => "Its variables are lost; the notebook and its cells stay. Its Kernel menu does the same.",
-        }
-    }
-
-    /// What it costs in a few words.
-    pub fn costs(&self) -> &'static str {
-        match self.api {
-            Api::Ollama | Api::LlamaRouter | Api::ComfyUi | Api::WebUi => "loading it again",
-            Api::Vllm | Api::SgLang => "answers until woken",
-            Api::Jupyter => "its variables",
-        }
-    }
-
-    /// The same as a class.
-    pub fn safety(&self) -> Safety {
-        match self.api {
-            Api::Ollama | Api::LlamaRouter | Api::ComfyUi | Api::WebUi => Safety::Safe,
-            Api::Vllm | Api::SgLang | Api::Jupyter => Safety::LosesWork,
-        }
-    }
-
-    /// The request that changes something, as the question shows it.
-    pub fn shown(&self) -> String {
-        let path = self.change(self.model.as_deref().unwrap_or_default()).path;
-        match &self.door {
-            Door::Port(at) => format!("POST http://{at}{path}"),
-            Door::Notebook { server, .. } => format!("POST {path} to its own server, process {server}"),
-        }
+        format!("Ask {} to {}", self.way.program, self.way.asks.replace("{models}", models))
     }
 
     /// All that is sent, in order, as the question shows it.
     pub fn requests(&self) -> Vec<String> {
-        let shown = |request: &Request| {
-            let verb = if request.method == Method::Get { "GET" } else { "POST" };
-            match &self.door {
-                Door::Port(at) => format!("{verb} http://{at}{}", request.path),
-                Door::Notebook { server, .. } => format!("{verb} {} to its own server, process {server}", request.path),
-            }
-        };
         let change = self.change(self.model.as_deref().unwrap_or("NAME"));
         let body = change.body.as_ref().map(|body| format!(" {body}")).unwrap_or_default();
         // Which ones are loaded, the first request asks.
-        let each = self.model.is_none() && matches!(self.api, Api::Ollama | Api::LlamaRouter);
+        let each = self.model.is_none() && matches!(self.way.api, Api::Ollama | Api::LlamaRouter);
         let times = if each { ", once for each loaded model" } else { "" };
-        let look = self.look().map(|look| shown(&look));
-        look.into_iter().chain([format!("{}{body}{times}", shown(&change))]).collect()
+        let look = self.look().map(|look| self.request_in_words(&look));
+        look.into_iter().chain([format!("{}{body}{times}", self.request_in_words(&change))]).collect()
+    }
+
+    /// The request that changes something, as the question shows it.
+    pub fn shown(&self) -> String {
+        self.request_in_words(&self.change(self.model.as_deref().unwrap_or_default()))
+    }
+
+    /// A request without its body, as the question shows it.
+    fn request_in_words(&self, request: &Request) -> String {
+        let (verb, path) = (request.method.as_ref(), &request.path);
+        match &self.door {
+            Door::Port(at) => format!("{verb} http://{at}{path}"),
+            Door::Notebook { server, .. } => format!("{verb} {path} to its own server, process {server}"),
+        }
     }
 
     /// The same for a person to run; `None` where it can't be said in a command (the token is secret).
@@ -299,7 +290,7 @@ impl Release {
             Loopback { v6: false, port: OLLAMA_PORT } => String::new(),
             elsewhere => format!("OLLAMA_HOST={elsewhere} "),
         };
-        Some(match (self.api, &self.model) {
+        Some(match (self.way.api, &self.model) {
             (Api::Ollama, Some(model)) => format!("{host}ollama stop {model}"),
             (Api::Ollama, None) => {
                 format!("{host}ollama ps | awk 'NR>1 {{print $1}}' | {host}xargs -n1 ollama stop")

@@ -272,9 +272,9 @@ fn program_name(word: &str) -> &str {
     word.rsplit(['/', '\\']).next().map_or("", |name| name.trim_end_matches(".exe"))
 }
 
-/// The first match of a pattern made here. Plans are made anew with each reading: a pattern is compiled once. There are
-/// only as many as options and variables in the knowledge.
-fn found(pattern: &str, text: &str) -> Option<(usize, usize)> {
+/// The first match of a pattern made here, between what stands before it and what follows. Plans are made anew with each
+/// reading: a pattern is compiled once. There are only as many as options and variables in the knowledge.
+fn found<'a>(pattern: &str, line: &'a str) -> Option<[&'a str; 3]> {
     static COMPILED: LazyLock<Mutex<HashMap<String, Option<Regex>>>> = LazyLock::new(Mutex::default);
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
     let regex = match compiled.get(pattern) {
@@ -282,8 +282,10 @@ fn found(pattern: &str, text: &str) -> Option<(usize, usize)> {
         None => compiled.entry(pattern.to_owned()).or_insert_with(|| Regex::new(pattern).ok()).clone(),
     };
     drop(compiled);
-    let found = regex?.find(text)?;
-    Some((found.start(), found.end()))
+    let found = regex?.find(line)?;
+    let (rest, after) = line.split_at_checked(found.end())?;
+    let (before, found) = rest.split_at_checked(found.start())?;
+    Some([before, found, after])
 }
 
 /// A value as it is typed: quoted, or up to the next blank.
@@ -306,19 +308,16 @@ fn with_flag(line: &str, kin: Option<&Kin>, name: &str, value: Option<&str>) -> 
             Some(_) => format!(r"(?:^|\s){plain}(?:=|\s+){VALUE}"),
             None => format!(r"(?:^|\s){plain}(?:\s|$)"),
         };
-        if let Some((start, end)) = found(&pattern, line) {
+        if let Some([before, old, after]) = found(&pattern, line) {
             let Some(value) = value else { return line.to_owned() };
-            let (before, after) = (line.get(..start).unwrap_or_default(), line.get(end..).unwrap_or_default());
-            let joint =
-                if line.get(start..end).is_some_and(|old| old.contains(&format!("{spelling}="))) { "=" } else { " " };
+            let joint = if old.contains(&format!("{spelling}=")) { "=" } else { " " };
             return format!("{before} {spelling}{joint}{value}{after}").trim_start().to_owned();
         }
     }
-    let at = match found(RUNS_CONTAINER, line) {
-        Some((_, end)) if kin.is_none_or(Kin::is_container) => end,
-        _ => end_of_command(line),
-    };
-    insert(line, at, &said)
+    match found(RUNS_CONTAINER, line) {
+        Some([_, run, after]) if kin.is_none_or(Kin::is_container) => format!("{run} {said}{after}"),
+        _ => with_more(line, &said),
+    }
 }
 
 /// A line that starts a container.
@@ -326,13 +325,16 @@ const RUNS_CONTAINER: &str = r"^(?:sudo )?(?:docker|podman)\s+run\b";
 
 /// The line with another value of an option that its value follows at once, or with the option right behind the program.
 fn with_glued(line: &str, name: &str, value: &str) -> String {
-    if let Some((start, end)) = found(&format!(r"(?:^|\s){}\S+", regex::escape(name)), line) {
-        let blank = if start == 0 { "" } else { " " };
-        let (before, after) = (line.get(..start).unwrap_or_default(), line.get(end..).unwrap_or_default());
+    if let Some([before, _, after]) = found(&format!(r"(?:^|\s){}\S+", regex::escape(name)), line) {
+        let blank = if before.is_empty() { "" } else { " " };
         return format!("{before}{blank}{name}{value}{after}");
     }
-    let program = found(r"(?:^|[\s/])java(?:\s|$)", line).map_or(line.len(), |(_, end)| end);
-    insert(line, line.get(..program).unwrap_or_default().trim_end().len(), &format!("{name}{value}"))
+    match found(r"(?:^|[\s/])java(?:\s|$)", line) {
+        Some([before, java, after]) => {
+            format!("{before}{} {name}{value} {after}", java.trim_end()).trim_end().to_owned()
+        }
+        None => format!("{line} {name}{value}"),
+    }
 }
 
 /// The line with another value of an option that a variable would set (`NODE_OPTIONS=--max-old-space-size=8192`), where the
@@ -340,20 +342,16 @@ fn with_glued(line: &str, name: &str, value: &str) -> String {
 fn replaced_option(line: &str, value: &str) -> Option<String> {
     let (option, value) = value.strip_prefix("--")?.split_once('=')?;
     let spelling = option.replace('-', "[-_]");
-    let (start, end) = found(&format!(r"--{spelling}[= ]\d+"), line)?;
-    let joint = line.get(start..end)?.find(['=', ' '])?;
-    let kept = line.get(..start.checked_add(joint)?.checked_add(1)?)?;
-    Some(format!("{kept}{value}{}", line.get(end..)?))
+    let [before, old, after] = found(&format!(r"--{spelling}[= ]\d+"), line)?;
+    let name = old.trim_end_matches(char::is_numeric);
+    Some(format!("{before}{name}{value}{after}"))
 }
 
-/// Where further options go: before a pipe, a redirection or the next command.
-fn end_of_command(line: &str) -> usize {
-    found(r"\s(?:\||\d?>|&&?(?:\s|$)|;|\d>&1)", line).map_or(line.len(), |(start, _)| start)
-}
-
-fn insert(line: &str, at: usize, text: &str) -> String {
-    let (before, after) = (line.get(..at).unwrap_or(line), line.get(at..).unwrap_or_default());
-    format!("{} {text}{after}", before.trim_end())
+/// The line with further options: before a pipe, a redirection or the next command.
+fn with_more(line: &str, options: &str) -> String {
+    let end = found(r"\s(?:\||\d?>|&&?(?:\s|$)|;|\d>&1)", line);
+    let [before, end, after] = end.unwrap_or([line, "", ""]);
+    format!("{} {options}{end}{after}", before.trim_end())
 }
 
 /// `name=value` or `--name value`, where the line has it; behind the line where the program takes such arguments.
@@ -364,23 +362,15 @@ fn with_setting(line: &str, name: &str, value: &str, takes: bool) -> Option<Stri
     }
     let pattern = format!(r"(?:^|\s){}={VALUE}", regex::escape(name));
     match found(&pattern, line) {
-        Some((start, end)) => Some(format!(
-            "{} {name}={value}{}",
-            line.get(..start).unwrap_or_default(),
-            line.get(end..).unwrap_or_default()
-        )),
-        None => takes.then(|| insert(line, end_of_command(line), &format!("{name}={value}"))),
+        Some([before, _, after]) => Some(format!("{before} {name}={value}{after}")),
+        None => takes.then(|| with_more(line, &format!("{name}={value}"))),
     }
 }
 
 /// The line without an option that has no value.
 fn without(line: &str, flag: &str) -> String {
     match found(&format!(r"\s{}(?:\s|$)", regex::escape(flag)), line) {
-        Some((start, end)) => {
-            format!("{} {}", line.get(..start).unwrap_or_default(), line.get(end..).unwrap_or_default())
-                .trim_end()
-                .to_owned()
-        }
+        Some([before, _, after]) => format!("{before} {after}").trim_end().to_owned(),
         None => line.to_owned(),
     }
 }
@@ -397,15 +387,15 @@ fn replaced_by_any_name(line: &str, name: &str, value: &str) -> Option<String> {
 
 /// The line with the new value of a variable that it sets itself. An allocator's settings are a list: one is added.
 fn replaced_variable(line: &str, name: &str, value: &str) -> Option<String> {
-    let (start, end) = found(&format!(r"(?:^|\s){name}={VALUE}"), line)?;
-    let old = line.get(start..end)?.split_once('=').map(|(_, old)| old)?;
+    let [before, old, after] = found(&format!(r"(?:^|\s){name}={VALUE}"), line)?;
+    let (_, old) = old.split_once('=')?;
     let key = value.split(':').next().unwrap_or(value);
     let value = match name.ends_with("ALLOC_CONF") && !old.contains(key) {
         true => format!("{},{value}", old.trim_matches(['"', '\''])),
         false => value.to_owned(),
     };
-    let space = if start == 0 { "" } else { " " };
-    Some(format!("{}{space}{name}={value}{}", line.get(..start)?, line.get(end..)?))
+    let space = if before.is_empty() { "" } else { " " };
+    Some(format!("{before}{space}{name}={value}{after}"))
 }
 
 /// The line with variables set for it, as the form has them.
@@ -434,12 +424,12 @@ fn with_variables(line: &str, variables: &[(&str, &str)], form: Form) -> String 
             format!("{head}{set}command: [{}]", arguments.join(", "))
         }
         (Form::Slurm | Form::PowerShell | Form::Cmd, _) => set + line,
-        (Form::Posix, Some((_, end))) => insert(line, end, set.trim_end()).replace("run  ", "run "),
-        (Form::Posix, None) => {
-            // What stands before the last command of the line stays there.
-            let at = line.rfind("&& ").map_or(0, |at| at + 3);
-            format!("{}{set}{}", line.get(..at).unwrap_or_default(), line.get(at..).unwrap_or(line))
-        }
+        (Form::Posix, Some([_, run, after])) => format!("{run} {}{after}", set.trim_end()).replace("run  ", "run "),
+        // What stands before the last command of the line stays there.
+        (Form::Posix, None) => match line.rsplit_once("&& ") {
+            Some((first, last)) => format!("{first}&& {set}{last}"),
+            None => set + line,
+        },
     }
 }
 

@@ -2,6 +2,7 @@
 //! of how far it has come.
 
 use super::input::Situation;
+use super::names::NAMES;
 use super::naming::{file_name, name_of};
 use crate::gpu::{Device, GpuProcess, ProcessKey};
 use crate::knowledge::program::{Program, Trait};
@@ -26,34 +27,6 @@ pub struct Tried {
     /// What it used when it was seen last.
     pub holds: Bytes,
 }
-
-/// Programs that start others: their name says nothing about what ran.
-const STARTERS: &[&str] = &[
-    "sudo",
-    "nohup",
-    "env",
-    "time",
-    "nice",
-    "srun",
-    "mpirun",
-    "mpiexec",
-    "uv",
-    "run",
-    "poetry",
-    "pipenv",
-    "conda",
-    "torchrun",
-    "accelerate",
-    "deepspeed",
-    "launch",
-    "python",
-    "python2",
-    "python3",
-    "pypy3",
-];
-
-/// Scripts of many programs: their name alone says nothing.
-const COMMON_SCRIPTS: &[&str] = &["main.py", "app.py", "run.py", "server.py", "launch.py", "webui.py"];
 
 /// What failed, as far as a process can be recognized by it.
 enum Ran<'a> {
@@ -129,7 +102,7 @@ fn what_ran<'a>(situation: &Situation<'a>) -> Option<Ran<'a>> {
         return Some(Ran::Script(script));
     }
     let words = line.split_whitespace().filter(|word| !word.starts_with('-') && !word.contains('='));
-    if let Some(program) = words.map(file_name).find(|word| !STARTERS.contains(word) && word.len() > 2) {
+    if let Some(program) = words.map(file_name).find(|word| !NAMES.starters.contains(word) && word.len() > 2) {
         return Some(Ran::Program(program));
     }
     // Of some servers a machine mostly runs one: their name is enough.
@@ -149,7 +122,7 @@ fn runs(row: &GpuProcess, ran: &Ran<'_>, program: &str) -> bool {
     let mut lines = row.command.known().into_iter().chain(&row.server_command);
     match ran {
         Ran::Script(script) => {
-            let is_unmistakable = !COMMON_SCRIPTS.contains(&file_name(script));
+            let is_unmistakable = !NAMES.common_scripts.contains(&file_name(script));
             let may_be_it = name == program || name.is_empty() || name.starts_with("python");
             (is_unmistakable || may_be_it)
                 && lines.any(|line| script_of(line).is_some_and(|other| is_same_script(script, other)))
@@ -252,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_is_on_its_way_again_is_no_other_program() {
+    fn a_run_that_was_started_again_is_not_another_process() {
         let late = |holds| started_since("python sets/train.py --batch 8", holds);
         let short = advice(Some(LINE), vec![late(Bytes::gib(1))], vec![]);
         assert!(short.verdict.sentence.contains("neither its own nor free"), "{}", short.verdict.sentence);
@@ -276,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_none_is_taken_for_the_next_try_and_ranks_are_one() {
+    fn of_several_runs_none_is_taken_for_the_retry_and_ranks_are_one_run() {
         let of = |pid: u32, group: Option<u32>| {
             let mut row = started_since("python sets/train.py --lr 3", Bytes::gib(4));
             (row.pid, row.start_ticks) = (pid, Reading::Known(u64::from(pid)));
@@ -292,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_next_try_that_has_ended_is_remembered() {
+    fn a_retry_that_has_exited_is_remembered() {
         let viewer = Viewer { uid: 1000, lineage: vec![900, 1], ..Viewer::default() };
         let failed = torch_oom(&[]);
         let at = |rows: Vec<GpuProcess>, before: Option<&Remembered>| {
@@ -315,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn another_program_another_users_or_one_that_was_there_before_is_no_next_try() {
+    fn another_program_another_users_or_an_earlier_process_is_no_retry() {
         let next = |command, row| advice(command, vec![row], vec![]).verdict.sentence.contains("on its way");
         let mine = started_since("python train.py", Bytes::gib(2));
         assert!(next(Some(LINE), mine.clone()));

@@ -23,12 +23,14 @@ use self::order::Offer;
 use self::outlook::Outlook;
 use self::planned::{NotOffered, PlannedFix};
 use super::case::Case;
-use super::causes::Found;
-use super::naming::{capitalized, uncapitalized};
-use super::verdict::CauseKind;
+use super::naming::capitalized;
+use super::verdict::{Cause, CauseKind};
 use crate::knowledge::FixId;
 use crate::knowledge::diagnosis::Oom;
 use crate::knowledge::fix::{Condition, Fix};
+
+/// So many changes of the run are offered at once; more come up as these are left behind.
+const MOST_CHANGES: usize = 6;
 
 /// So many steps whose conditions are not known are shown at most.
 const MOST_CONDITIONAL: usize = 2;
@@ -37,13 +39,11 @@ const MOST_CONDITIONAL: usize = 2;
 #[derive(Debug, Default)]
 pub struct Plan {
     pub steps: Vec<PlannedFix>,
-    /// What put each step where it is, in the same order; `None` for its place in the entry.
-    pub placed_by: Vec<Option<&'static str>>,
     pub not_offered: Vec<NotOffered>,
 }
 
 /// Lays out the steps.
-pub fn plan(case: &Case<'_>, causes: &[Found]) -> Plan {
+pub fn plan(case: &Case<'_>, causes: &[Cause]) -> Plan {
     let run_again = retry::run_again(case, causes);
     let outlook = Outlook::new(case, causes, run_again.is_some());
     let mut collected = Collected::default();
@@ -107,10 +107,9 @@ impl Collected {
         if steps.is_empty() {
             self.reject(fix.id, "no process here that uses memory which the run needs may be offered");
         }
-        let idle = steps.idle.into_iter().map(|planned| Offer { is_answer, ..Offer::of(planned) });
-        let unknown = steps.unknown.into_iter().map(|planned| Offer { may_be_busy: true, ..Offer::of(planned) });
+        let steps = steps.into_iter().map(|offer| Offer { is_answer: is_answer && !offer.may_be_busy, ..offer });
         let others = owners::wait_or_ask(outlook.case).into_iter().map(Offer::of);
-        for offer in idle.chain(unknown).chain(others) {
+        for offer in steps.chain(others) {
             match vetoes::of_process_step(&offer.planned, outlook) {
                 Some(rule) => self.reject(offer.planned.fix, rule),
                 None => self.offers.push(offer),
@@ -132,7 +131,9 @@ impl Collected {
         match fixes::filled(fix, outlook.case) {
             Ok(planned) => {
                 let planned = match condition {
-                    Some(condition) => with_condition(planned, condition),
+                    Some(condition) => {
+                        PlannedFix { is_of_a_version: of_sign.is_some(), ..with_condition(planned, condition) }
+                    }
                     None => planned,
                 };
                 let is_shown = sign.is_some() && condition.is_none();
@@ -162,20 +163,36 @@ impl Collected {
             }
             conditional <= MOST_CONDITIONAL
         });
-        let placed_by = offers.iter().map(|offer| offer.placed_by).collect();
         let mut steps: Vec<PlannedFix> = offers.into_iter().map(|offer| offer.planned).collect();
         enough::decide(&mut steps, outlook);
-        Plan { steps, placed_by, not_offered: self.not_offered }
+        self.shorten(&mut steps, MOST_CHANGES + case.situation.taken.left);
+        Plan { steps, not_offered: self.not_offered }
+    }
+
+    /// Removes the changes of the run behind the first of them, but none that may be enough.
+    fn shorten(&mut self, steps: &mut Vec<PlannedFix>, most: usize) {
+        let mut changes = 0;
+        steps.retain(|step| {
+            changes += usize::from(!is_about_the_machine(step));
+            let stays = is_about_the_machine(step) || step.may_be_enough || changes <= most;
+            if !stays {
+                self.reject(step.fix, "so many steps that are likelier to help come first");
+            }
+            stays
+        });
     }
 }
 
+/// Whether a step is about processes, other GPUs or another try rather than a change of the run.
+fn is_about_the_machine(step: &PlannedFix) -> bool {
+    step.is_about_a_process() || step.room_on.is_some() || FixId::WITHOUT_FILE.contains(&step.fix)
+}
+
 /// The step with its condition, which log and machine do not decide, in front of what to do.
-fn with_condition(mut planned: PlannedFix, condition: &str) -> PlannedFix {
-    for step in &mut planned.steps {
-        step.action = format!("{}: {}", capitalized(condition), uncapitalized(&step.action));
-    }
-    planned.title = format!("{}, {condition}", planned.title);
-    PlannedFix { condition: Some(condition.to_owned()), ..planned }
+fn with_condition(planned: PlannedFix, condition: &str) -> PlannedFix {
+    let title = format!("{}, {condition}", planned.title);
+    let planned = planned.with_condition(&format!("{}: ", capitalized(condition)));
+    PlannedFix { title, condition: Some(condition.to_owned()), ..planned }
 }
 
 #[cfg(test)]
@@ -190,7 +207,7 @@ mod tests {
     use crate::gpu::history::History;
     use crate::gpu::testing::{device, noon_plus, process, snapshot};
     use crate::gpu::{Device, GpuProcess, ProcessKey, Reading, Snapshot, Vantage};
-    use crate::knowledge::diagnosis::Diagnosis;
+    use crate::knowledge::diagnosis::{Diagnosis, Shown};
     use crate::knowledge::fix::{FixCommand, Frees, Safety};
     use crate::units::Bytes;
 
@@ -205,6 +222,7 @@ mod tests {
             phases: vec![],
             when,
             not_for: vec![],
+            covers: vec![],
             leads: crate::knowledge::fix::Leads::default(),
             moves: crate::knowledge::fix::Moves::default(),
             frees: Frees::Unknown,
@@ -270,7 +288,44 @@ mod tests {
     }
 
     #[test]
-    fn the_named_holder_is_the_first_step_with_its_pid_and_its_bytes() {
+    fn a_fix_that_was_tried_without_success_is_no_step_nor_is_one_that_does_less() {
+        let mut tried = fix("tried", vec![], &[("*", "lower it")]);
+        tried.covers = vec![FixId::new("does-less")];
+        let fixes = [tried, fix("does-less", vec![], &[("*", "lower it")]), fix("other", vec![], &[("*", "lower it")])];
+        let diagnosis = torch_oom(&[]);
+        let ids = |tried: &[FixId]| -> Vec<FixId> {
+            let advice = advise(&Situation { fixes: &fixes, tried, ..Situation::alone(&diagnosis) });
+            let ids = advice.plan.iter().map(|step| step.fix);
+            ids.filter(|id| fixes.iter().any(|fix| fix.id == *id)).collect()
+        };
+        assert_eq!(ids(&[]), ["tried", "does-less", "other"]);
+        assert_eq!(ids(&[FixId::new("tried")]), ["other"]);
+        assert_eq!(ids(&[FixId::new("does-less")]), ["tried", "other"]);
+    }
+
+    #[test]
+    fn what_the_log_shows_comes_first_and_one_step_at_most_asks_for_a_version() {
+        let batch = |id: &str| fix(id, vec![], &[("*", "lower it")]);
+        let fixes = [batch("generic"), batch("shown"), batch("one-version"), batch("other-version")];
+        let shown = |fix: &str, condition: Option<&str>| Shown {
+            that: "it does".into(),
+            fixes: vec![FixId::new(fix)],
+            condition: condition.map(str::to_owned),
+        };
+        let mut diagnosis = torch_oom(&[]);
+        diagnosis.signs = vec![
+            shown("shown", None),
+            shown("one-version", Some("if it is PyTorch 2.3")),
+            shown("other-version", Some("if it is PyTorch 2.4")),
+        ];
+        let steps = plan(&diagnosis, &fixes, vec![]).plan;
+        let ids: Vec<&str> = steps.iter().map(|step| step.fix.as_str()).collect();
+        assert_eq!(ids, ["shown", "one-version", "generic"]);
+        assert_eq!(steps[1].condition.as_deref(), Some("if it is PyTorch 2.3"));
+    }
+
+    #[test]
+    fn the_named_process_is_the_first_step_with_its_pid_and_its_bytes() {
         let rows = vec![process(5177, Bytes::gib(2)), process(4242, Bytes::mib(11_500)), process(9, Bytes::gib(4))];
         let batch = fix("smaller-batch", vec![Condition::Training], &[("pytorch", "batch")]);
         let named = [(4242, Bytes::mib(11_500)), (5177, Bytes::gib(2))];
@@ -293,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_offered_who_may_not_be_ended() {
+    fn no_process_is_offered_that_may_not_be_terminated() {
         let mut other = process(7, Bytes::gib(20));
         other.uid = Reading::Known(1001);
         let mut foreign = process(8, Bytes::gib(1));
@@ -309,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_offered_because_of_a_log_that_may_be_from_anywhere_or_rules_them_out() {
+    fn no_process_is_offered_if_the_log_may_be_from_anywhere_or_rules_it_out() {
         // Another process than those the log names; a run too large for the GPU; a GPU that the run had to itself.
         let unnamed = torch_oom(&[(3333, Bytes::gib(9))]);
         let mut huge = torch_oom(&[]);
@@ -337,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_is_let_go_by_its_own_program_or_its_container_where_there_is_a_way() {
+    fn memory_is_freed_by_the_processes_own_program_or_container_where_possible() {
         let managed = |label: &str, uid: u32, container: Option<&str>, manager: Option<&str>| {
             let mut row = process(5177, Bytes::gib(16));
             row.managed_by = manager.map(str::to_owned);
@@ -369,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn another_card_is_proposed_only_where_it_was_seen_unused_and_before_anybody_has_to_go() {
+    fn another_gpu_is_proposed_only_if_seen_unused_and_before_any_termination() {
         let moves = [end(), move_over()];
         let offered = |other: Device| {
             let named = [(8, Bytes::gib(16))];
@@ -403,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_scheduler_hands_out_the_gpus_another_one_is_a_new_request() {
+    fn where_a_scheduler_assigns_the_gpus_another_one_is_a_new_request() {
         let moves = [end(), move_over()];
         let of = |diagnosis: &Diagnosis, seen_from: Vec<Vantage>| {
             let devices = vec![device(0, vec![process(8, Bytes::gib(16))]), device(1, vec![])];
@@ -448,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_for_each_rank_is_proposed_only_where_ranks_meet_on_gpu_0() {
+    fn one_gpu_per_rank_is_proposed_only_where_ranks_share_gpu_0() {
         let own = fix("own-card-per-rank", vec![Condition::Ranks], &[("*", "set_device")]);
         let proposed = |rank: Option<u64>, device_index: u32, others: &[(u32, Bytes)]| {
             let mut diagnosis = torch_oom(others);
@@ -465,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_person_runs_comes_before_whose_code_complained() {
+    fn the_program_that_was_run_comes_before_the_one_that_printed_the_error() {
         let shorter =
             fix("shorter-context", vec![], &[("llama.cpp", "-c 8192"), ("ollama", "OLLAMA_CONTEXT_LENGTH=8192")]);
         let mut diagnosis = torch_oom(&[]);
@@ -476,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn one_rank_is_not_ended_alone_but_its_launcher_with_all_of_its() {
+    fn a_rank_is_not_terminated_alone_but_with_its_launcher_and_all_its_ranks() {
         let rank = |pid: u32| {
             let mut row = process(pid, Bytes::gib(8));
             (row.parent_pid, row.group) = (Reading::Known(40), process(40, Bytes::ZERO).key());
@@ -531,13 +586,13 @@ mod tests {
     }
 
     #[test]
-    fn a_gone_holder_leads_to_running_again() {
+    fn after_the_named_process_has_exited_the_first_step_is_to_run_again() {
         let advice = plan(&torch_oom(&[(4242, Bytes::mib(11_500))]), &[end()], vec![device(0, vec![])]);
         assert_eq!(advice.plan[0].fix, "run-again");
     }
 
     #[test]
-    fn after_a_step_that_may_be_enough_comes_the_try() {
+    fn after_a_step_that_may_be_enough_the_next_is_to_run_again() {
         let shorter = fix("shorter-context", vec![], &[("*", "-c 2048")]);
         let diagnosis = torch_oom(&[]);
         let here = Snapshot { devices: vec![device(0, vec![process(8, Bytes::gib(16))])], ..snapshot(0) };
@@ -557,7 +612,7 @@ mod tests {
     }
 
     #[test]
-    fn after_an_end_that_freed_enough_comes_the_try_and_nobody_else_has_to_go() {
+    fn after_a_termination_that_freed_enough_no_other_process_is_offered() {
         let mut diagnosis = torch_oom(&[]);
         (diagnosis.facts.process_bytes, diagnosis.facts.free_bytes) = (None, None);
         diagnosis.facts.requested_bytes = Some(Bytes::gib(10));

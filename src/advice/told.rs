@@ -4,7 +4,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::case::Case;
-use super::causes::Found;
 use super::fit::FitAdvice;
 use super::input::Remembered;
 use super::ledger::Ledger;
@@ -23,9 +22,9 @@ pub struct Advice {
     pub fit: Option<FitAdvice>,
     /// What to do, best first.
     pub plan: Vec<PlannedFix>,
-    /// Why it says so.
+    /// What is not offered, and why.
     #[serde(skip)]
-    pub why: Why,
+    pub not_offered: Vec<NotOffered>,
     /// What the next reading of the same log needs to know of this one.
     #[serde(skip)]
     pub remembered: Remembered,
@@ -38,28 +37,14 @@ pub struct Advice {
     pub command: Option<String>,
 }
 
-/// Which rules decided.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Why {
-    /// The rule that found each cause, in the order of the causes.
-    pub causes: Vec<&'static str>,
-    /// What put each step where it is, in the order of the plan; `None` for its place in the entry.
-    pub steps: Vec<Option<&'static str>>,
-    pub not_offered: Vec<NotOffered>,
-}
-
 impl Advice {
-    pub fn of(case: &Case<'_>, verdict: Verdict, causes: &[Found], plan: Plan) -> Advice {
+    pub fn of(case: &Case<'_>, verdict: Verdict, plan: Plan) -> Advice {
         Advice {
             verdict,
             ledger: case.ledger.clone(),
             fit: case.fit.clone(),
             plan: plan.steps,
-            why: Why {
-                causes: causes.iter().map(|found| found.rule).collect(),
-                steps: plan.placed_by,
-                not_offered: plan.not_offered,
-            },
+            not_offered: plan.not_offered,
             remembered: case.remembered(),
             on_its_way: case.retry_has_room(),
             command: case.command.map(str::to_owned),

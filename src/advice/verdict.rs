@@ -2,12 +2,14 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use strum::AsRefStr;
 
 pub use crate::knowledge::diagnosis::CauseKind;
 
-/// How strongly the evidence speaks for a cause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+/// How strongly the evidence speaks for a cause. As a text it is the word of the JSON contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, AsRefStr, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Strength {
     /// It is possible, and nothing else speaks up more.
     Hint,
@@ -18,16 +20,6 @@ pub enum Strength {
 }
 
 impl Strength {
-    /// The word of the JSON contract.
-    pub fn word(self) -> &'static str {
-        match self {
-            Strength::Hint => "hint",
-            Strength::Likely => "likely",
-            Strength::Strong => "strong",
-            Strength::Proven => "proven",
-        }
-    }
-
     /// The number that stands for it in the JSON, from 0 to 1.
     pub fn weight(self) -> f64 {
         match self {
@@ -48,6 +40,9 @@ pub struct Cause {
     pub weight: f64,
     /// In sentences, with line numbers.
     pub evidence: Vec<String>,
+    /// The rule that found it.
+    #[serde(skip)]
+    pub rule: &'static str,
 }
 
 /// What ran out and why.

@@ -1,13 +1,10 @@
 //! Owns what a model's weights take: by its name, and whether they were widened while loading. Bytes.
 
+use super::names::NAMES;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Phase};
 use crate::memory::table;
 use crate::units::Bytes;
 
-/// Names of models whose weights may have any number of bits.
-const ANY_BITS: &[&str] = &["gguf", "exl2", "exl3", "bnb", "int8", "8bit", "w8a"];
-const FOUR_BITS: &[&str] = &["gpt-oss", "mxfp4", "nvfp4", "awq", "gptq", "4bit", "int4", "nf4"];
-const EIGHT_BITS: &[&str] = &["fp8", "deepseek-v3", "deepseek-r1-0528"];
 /// Loading takes up to a fifth more than the weights; twice as much and more is another data type.
 const LOADING_FACTOR: f64 = 1.2;
 
@@ -68,9 +65,9 @@ pub(crate) fn weights_by_name(name: &str) -> Option<Bytes> {
 fn bits_in_file(name: &str) -> Option<f64> {
     let name = name.to_lowercase();
     match () {
-        () if contains_any(&name, ANY_BITS) => None,
-        () if contains_any(&name, FOUR_BITS) => Some(5.0),
-        () if contains_any(&name, EIGHT_BITS) => Some(9.0),
+        () if contains_any(&name, &NAMES.weights_of_any_bits) => None,
+        () if contains_any(&name, &NAMES.weights_of_four_bits) => Some(5.0),
+        () if contains_any(&name, &NAMES.weights_of_eight_bits) => Some(9.0),
         () => Some(16.0),
     }
 }

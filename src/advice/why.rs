@@ -26,25 +26,25 @@ pub(crate) fn explained(advice: &Advice) -> Vec<Part> {
 }
 
 fn causes_found(advice: &Advice) -> Vec<String> {
-    let found = advice.verdict.causes.iter().zip(&advice.why.causes);
-    found.map(|(cause, rule)| format!("{} ({}): {rule}", causes::name(cause.cause), cause.strength.word())).collect()
+    let found = advice.verdict.causes.iter();
+    found.map(|cause| format!("{} ({}): {}", causes::name(cause.cause), cause.strength.as_ref(), cause.rule)).collect()
 }
 
 fn steps_placed(advice: &Advice) -> Vec<String> {
-    let placed = advice.plan.iter().zip(&advice.why.steps).enumerate();
+    let placed = advice.plan.iter().enumerate();
     placed
-        .map(|(at, (planned, rule))| {
+        .map(|(at, planned)| {
             let frees = match (planned.frees_bytes, planned.frees_is) {
                 (Some(bytes), Some(Is::Fact)) => format!("frees {bytes}, "),
                 (Some(bytes), _) => format!("frees ≈ {bytes}, "),
                 (None, _) => String::new(),
             };
-            let rule = rule.unwrap_or(IN_ITS_PLACE);
-            format!("{}. {}: {frees}enough: {}; placed by: {rule}", at + 1, planned.fix, planned.enough.word())
+            let rule = planned.placed_by.unwrap_or(IN_ITS_PLACE);
+            format!("{}. {}: {frees}enough: {}; placed by: {rule}", at + 1, planned.fix, planned.enough.as_ref())
         })
         .collect()
 }
 
 fn not_offered(advice: &Advice) -> Vec<String> {
-    advice.why.not_offered.iter().map(|step| format!("{}: {}", step.fix, step.rule)).collect()
+    advice.not_offered.iter().map(|step| format!("{}: {}", step.fix, step.rule)).collect()
 }

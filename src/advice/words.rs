@@ -33,10 +33,9 @@ pub fn needs(advice: &Advice) -> Option<String> {
         None => String::new(),
     };
     let retry = ledger.taken_bytes.map_or_else(String::new, |taken| format!("its next try holds {taken}, "));
-    if let Some(whole) = whole_need(advice, ledger) {
+    if let Some((total, short)) = whole_need(advice, ledger) {
         return Some(format!(
-            "Your run had asked for {needed}{parts} when it died; in all it takes about {}{}; {retry}{free} is free now: about {} must be found.",
-            whole.total, whole.spare, whole.short
+            "Your run had asked for {needed}{parts} when it died; in all it takes about {total}; {retry}{free} is free now: about {short} must be found."
         ));
     }
     let needs = format!("Your run needed at least {needed}{parts}");
@@ -58,20 +57,14 @@ fn needs_by_log(ledger: &Ledger, requested: Bytes, free: Bytes) -> String {
     }
 }
 
-/// What the model takes in all.
-struct WholeNeed {
-    total: Bytes,
-    spare: &'static str,
-    short: Bytes,
-}
-
-/// What the model takes in all, where more is short by that than by the log: a run that failed early had not
+/// What the model takes in all and what is short by that, where more is short than by the log: a run that failed early had not
 /// requested all of it.
-fn whole_need(advice: &Advice, ledger: &Ledger) -> Option<WholeNeed> {
+fn whole_need(advice: &Advice, ledger: &Ledger) -> Option<(String, Bytes)> {
     let fit = advice.fit.as_ref()?;
     let short = fit.missing()?;
     let spare = if fit.headroom_bytes > Bytes::ZERO { " and 1 GiB to spare" } else { "" };
-    (short > ledger.missing_bytes?).then_some(WholeNeed { total: fit.total_bytes?, spare, short })
+    let total = format!("{}{spare}", fit.total_bytes?);
+    (short > ledger.missing_bytes?).then_some((total, short))
 }
 
 /// The evidence for the leading cause, and the next cause.

@@ -8,7 +8,7 @@ use super::action::Action;
 use super::model::Region;
 
 /// One key of the table.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Binding {
     pub code: KeyCode,
     /// Whether Ctrl is held.
@@ -130,7 +130,7 @@ pub const NAMES: &[(&str, Action)] = &[
 ];
 
 /// The keys as they are here: a person's own, and the built-in ones that they did not give another meaning.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Keymap(Vec<Binding>);
 
 impl Default for Keymap {

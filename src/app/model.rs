@@ -676,6 +676,7 @@ impl Model {
             changed: taken().any(|behind| behind.changes.is_some()),
             enough: self.walk.enough_taken(),
             freed: self.endings.iter().any(|ending| matches!(ending.state, EndingState::Returned { .. })),
+            left: self.walk.behind.len(),
         }
     }
 

@@ -2083,7 +2083,7 @@ proptest! {
 #[test]
 fn what_was_run_is_told_and_the_steps_are_made_in_it() {
     let mut session = Session::with_holders();
-    session.paste("ggml_backend_cuda_buffer_type_alloc_buffer: allocating 9216.00 MiB on device 0: cudaMalloc failed: out of memory");
+    session.paste("ggml_backend_cuda_buffer_type_alloc_buffer: allocating 9216.00 MiB on device 0: cudaMalloc failed: out of memory\nllama_kv_cache_init: failed to allocate buffer for kv cache");
     session.press(KeyCode::Char('r'));
     session.wait(ms(500));
     session.paste("llama-server -m a.gguf \\\n  --parallel 4");
@@ -2100,10 +2100,13 @@ fn what_was_run_is_told_and_the_steps_are_made_in_it() {
     }
     session.press(KeyCode::Enter);
     assert_eq!(session.model.rerun().as_deref(), Some("llama-server -m a.gguf --parallel 1"));
-    let next = own(&session, "flash-attention").unwrap();
-    assert_eq!(next, "llama-server -m a.gguf --parallel 1 -fa on", "the next step builds on the one taken");
+    let next = own(&session, "kv-cache-on-cpu").unwrap();
+    assert_eq!(next, "llama-server -m a.gguf --parallel 1 --no-kv-offload", "the next step builds on the one taken");
     session.press(KeyCode::Backspace);
-    assert_eq!(own(&session, "flash-attention").as_deref(), Some("llama-server -m a.gguf --parallel 4 -fa on"));
+    assert_eq!(
+        own(&session, "kv-cache-on-cpu").as_deref(),
+        Some("llama-server -m a.gguf --parallel 4 --no-kv-offload")
+    );
 }
 
 #[test]

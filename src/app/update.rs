@@ -204,6 +204,7 @@ pub fn advise_anew(model: &mut Model) {
     let live = model.config.source != Source::Recorded;
     // What was taken is in the command already: the next step builds on it.
     let command = model.rerun();
+    let tried = model.walk.tried();
     model.advice = model.input.diagnosis.as_ref().map(|diagnosis| {
         advise(&Situation {
             diagnosis,
@@ -218,6 +219,7 @@ pub fn advise_anew(model: &mut Model) {
             own: None,
             ran_on: &[],
             taken: model.taken(),
+            tried: &tried,
             before: model.advice.as_ref().map(|advice| &advice.remembered),
         })
     });

@@ -110,6 +110,16 @@ impl Walk {
         self.behind.iter_mut().for_each(|behind| behind.enough = false);
     }
 
+    /// The changes of the run that were made before it failed again. What was done about one process says nothing about
+    /// another.
+    pub fn tried(&self) -> Vec<FixId> {
+        if self.compared.is_none() {
+            return Vec::new();
+        }
+        let changed = self.behind.iter().filter(|behind| behind.mark == Mark::Taken && behind.id.target.is_none());
+        changed.map(|behind| behind.id.fix).collect()
+    }
+
     /// Whether a step was taken that may be enough, and not tried since.
     pub fn enough_taken(&self) -> bool {
         let taken = self.behind.iter().rev().filter(|behind| behind.mark == Mark::Taken);

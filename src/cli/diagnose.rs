@@ -1,100 +1,109 @@
-//! Owns `oomdoctor diagnose`: reads a log, holds it against this machine, prints text or JSON, answers by exit code.
+//! Owns `oomdoctor diagnose`, which reads a log, compares it with this machine and prints text or JSON.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write, stderr, stdin};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+use clap::Args;
 
 use super::kb::base;
 use super::output::{compact, print, refuse};
 use super::settings::Global;
+use crate::advice::changed::{self, Difference};
 use crate::advice::{Advice, Situation, advise};
 use crate::gpu::Snapshot;
 use crate::gpu::failed_run::FailedRun;
-use crate::knowledge::KnowledgeBase;
 use crate::knowledge::diagnosis::{Diagnosis, Oom};
+use crate::knowledge::fix::Fix;
+use crate::knowledge::run::Run;
+use crate::knowledge::{FixId, KnowledgeBase};
 use crate::log::{PastedLog, what_else};
 use crate::memory::table;
 use crate::platform::processes::Processes;
-use crate::platform::{Here, Machine, Platform, ThisMachine};
+use crate::platform::{Machine, ThisMachine, here};
 use crate::report::{self, Report};
 use crate::runtime::files::read_all;
 use crate::runtime::reader::{Awaited, Telling, named_pipe, open};
 use crate::text::harmless;
 use crate::units::WallTime;
 
-/// What is asked for.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Asked<'a> {
-    /// The log; `-` or nothing for standard input.
-    pub file: Option<&'a Path>,
-    /// How much is printed.
-    pub format: Format,
-    /// Whether to say which rules decided.
-    pub explains: bool,
-    /// Whether to look at this machine.
-    pub live: bool,
-    /// The model, where the person says it.
-    pub model: Option<&'a str>,
-    /// The command line that failed, where the person said it.
-    pub command: Option<&'a str>,
-    /// The process that failed, where it is still alive.
-    pub run_pid: Option<u32>,
+#[derive(Debug, Default, Args)]
+pub struct DiagnoseArgs {
+    /// The log; `-` or nothing reads standard input.
+    pub(super) file: Option<PathBuf>,
+    /// Print JSON (contract schema 1).
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Print only the verdict and the first three steps.
+    #[arg(long, conflicts_with = "json")]
+    pub(super) brief: bool,
+    /// Also print which rules found the causes, placed the steps, and kept others from being offered.
+    #[arg(long, conflicts_with = "brief")]
+    pub(super) why: bool,
+    /// Look at the log alone, not at this machine.
+    #[arg(long)]
+    pub(super) no_live: bool,
+    /// Which model it was, where the log does not say: a name such as llama-3.1-8b or llama3.1:8b.
+    #[arg(long, value_name = "NAME")]
+    pub(super) model: Option<String>,
+    /// The command line that failed; the steps show it with their change made.
+    #[arg(long, value_name = "LINE")]
+    pub(super) command: Option<String>,
+    /// A fix that was tried and did not help, by its id in the JSON; it and what does less are left out. May be repeated.
+    #[arg(long, value_name = "FIX")]
+    pub(super) tried: Vec<String>,
+    /// The log of a run that worked, to say what has changed since.
+    #[arg(long, value_name = "LOG")]
+    pub(super) good: Option<PathBuf>,
+    /// The process that failed, if it is still running: its VRAM counts as free. For hooks that run in that process.
+    #[arg(long, value_name = "PID", conflicts_with = "no_live")]
+    pub(super) run_pid: Option<u32>,
 }
 
-/// How an answer is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
-    Text,
-    /// The verdict and the first steps.
-    Brief,
-    Json,
+/// Exits with 0 if memory ran out or may have, with 1 if not, and with 2 if the log can't be read.
+pub(super) fn run(global: &Global, asked: &DiagnoseArgs) -> ExitCode {
+    diagnose(global, asked).unwrap_or_else(|message| refuse(&message))
 }
 
-impl<'a> Asked<'a> {
-    /// A log in text, held against this machine.
-    pub(super) fn text(file: Option<&'a Path>) -> Asked<'a> {
-        Asked { file, format: Format::Text, explains: false, live: true, model: None, command: None, run_pid: None }
-    }
-}
-
-/// Runs it; 0 for yes and maybe, 1 for no, 2 where the log can't be read.
-pub(super) fn run(global: &Global, asked: &Asked<'_>) -> ExitCode {
-    match diagnose(global, asked) {
-        Ok(code) => code,
-        Err(message) => refuse(&message),
-    }
-}
-
-fn diagnose(global: &Global, asked: &Asked<'_>) -> Result<ExitCode, String> {
+fn diagnose(global: &Global, asked: &DiagnoseArgs) -> Result<ExitCode, String> {
     let base = asked.base(global)?;
     let (log, written) = asked.read(&base)?;
-    let examined = examine(global, asked, &base, &log, written);
+    let mut examined = examine(global, asked, &base, &log, written);
+    if let Some(good) = &asked.good {
+        examined.since = Some(changed::since(&run_that_worked(&base, good)?, &examined.diagnosis.run));
+    }
     let report = examined.report();
-    let text = match asked.format {
-        Format::Json => compact(&report::json::Output::of(&report))?,
-        Format::Text => report::text(&report),
-        Format::Brief => report::brief(&report),
+    let text = match (asked.json, asked.brief) {
+        (true, _) => compact(&report::json::Output::of(&report))?,
+        (_, true) => report::brief(&report),
+        _ => report::text(&report),
     };
     Ok(print(&text, examined.exit_code()))
 }
 
-impl Asked<'_> {
-    /// The knowledge to read with. Fails where the model's name is not known: it would silently say nothing.
+impl DiagnoseArgs {
+    /// Loads the knowledge base. Fails if the model's name is unknown: the name would have no effect, and no message would
+    /// say so.
     pub(super) fn base(&self, global: &Global) -> Result<KnowledgeBase, String> {
-        if let Some(name) = self.model.filter(|name| table::rows().is_ok_and(|rows| table::find(rows, name).is_none()))
+        if let Some(name) =
+            self.model.as_deref().filter(|name| table::rows().is_ok_and(|rows| table::find(rows, name).is_none()))
         {
             let near = table::suggestion(table::rows()?, name);
             return Err(format!("--model {}: not in the table of models{near}", harmless(name)));
         }
-        base(global)
+        let base = base(global)?;
+        match self.tried.iter().find(|id| base.fixes().iter().all(|fix| fix.id.as_str() != **id)) {
+            Some(id) => Err(unknown_fix(&base, id)),
+            None => Ok(base),
+        }
     }
 
-    /// The log, and when its file was last written. Fails where there is no text.
+    /// Reads the log and the time its file was last written. Fails if it contains no text.
     pub(super) fn read(&self, base: &KnowledgeBase) -> Result<(PastedLog, Option<WallTime>), String> {
         let telling = Telling::default();
         telling.learn(base);
-        let (bytes, written) = read(self.file, &telling)?;
+        let (bytes, written) = read(self.file.as_deref(), &telling)?;
         let what = what_else(&bytes);
         let log = PastedLog::from_bytes(bytes);
         if log.is_binary() {
@@ -110,7 +119,30 @@ impl Asked<'_> {
     }
 }
 
-/// What a log says, joined with this machine.
+/// Says that no fix has this id, and which ids come near it.
+fn unknown_fix(base: &KnowledgeBase, id: &str) -> String {
+    let likeness = |fix: &Fix| strsim::jaro_winkler(fix.id.as_str(), id);
+    let near = base.fixes().iter().max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
+    let hint = near.map(|fix| format!("; the nearest is {}", fix.id)).unwrap_or_default();
+    format!("--tried {}: no fix has this id{hint}. `diagnose --json` prints the id of each step as `fix`", harmless(id))
+}
+
+/// Reads what the log of a run that worked shows of it. Fails if that run ran out of memory, too.
+fn run_that_worked(base: &KnowledgeBase, path: &Path) -> Result<Run, String> {
+    let shown = harmless(&path.display().to_string()).into_owned();
+    let (bytes, _) =
+        bytes_of(path, &Telling::default()).map_err(|error| format!("cannot read --good {shown}: {error}"))?;
+    let log = PastedLog::from_bytes(bytes);
+    if log.is_binary() || log.is_empty() {
+        return Err(format!("--good {shown}: this is no log. Give the text that the run printed when it worked"));
+    }
+    if base.diagnose(&log, None).oom == Oom::Yes {
+        return Err(format!("--good {shown}: memory ran out in this one, too. Give the log of a run that worked"));
+    }
+    Ok(base.run_of(&log))
+}
+
+/// A diagnosis of a log together with the reading of this machine.
 pub(super) struct Examined {
     diagnosis: Diagnosis,
     advice: Advice,
@@ -118,6 +150,7 @@ pub(super) struct Examined {
     no_reading: Option<String>,
     why: Option<String>,
     explains: bool,
+    since: Option<Vec<Difference>>,
 }
 
 impl Examined {
@@ -129,35 +162,37 @@ impl Examined {
             no_reading: self.no_reading.as_deref(),
             why: self.why.as_deref(),
             explains: self.explains,
+            since: self.since.as_deref(),
         }
     }
 
-    /// 0 for yes and maybe, 1 for no.
+    /// 0 if memory ran out or may have, else 1.
     pub(super) fn exit_code(&self) -> ExitCode {
         if self.diagnosis.oom == Oom::No { ExitCode::from(1) } else { ExitCode::SUCCESS }
     }
 }
 
-/// Reads the log and looks at this machine.
+/// Diagnoses the log and reads this machine.
 pub(super) fn examine(
     global: &Global,
-    asked: &Asked<'_>,
+    asked: &DiagnoseArgs,
     base: &KnowledgeBase,
     log: &PastedLog,
     written: Option<WallTime>,
 ) -> Examined {
     let mut diagnosis = base.diagnose(log, Some(&jiff::Zoned::now()));
-    let (snapshot, no_reading) = if asked.live { this_machine(global) } else { (None, None) };
+    let (snapshot, no_reading) = if asked.no_live { (None, None) } else { this_machine(global) };
     let (snapshot, run, no_reading) = match (snapshot, asked.run_pid) {
         (Some(here), Some(pid)) => once_exited(&here, pid),
         (snapshot, _) => (snapshot, None, no_reading),
     };
-    // The failed process started this one, which has inherited what it was allowed to see.
+    // The failed process started this one, which inherited its environment.
     if asked.run_pid.is_some() && diagnosis.run.visible_devices.is_none() {
         diagnosis.run.visible_devices = std::env::var("CUDA_VISIBLE_DEVICES").ok().filter(|list| !list.is_empty());
     }
     let fixes = base.leading_fixes(&diagnosis);
     let entry = diagnosis.matches.first().and_then(|found| base.entry(found.entry));
+    let tried: Vec<FixId> = asked.tried.iter().map(|id| FixId::new(id)).collect();
     let viewer = global.kernel().viewer();
     let zone = jiff::tz::TimeZone::system();
     let advice = advise(&Situation {
@@ -166,16 +201,17 @@ pub(super) fn examine(
         viewer: Some(&viewer),
         zone: Some(&zone),
         crashed_by: Some(written.unwrap_or(WallTime(jiff::Timestamp::now()))),
-        model: asked.model,
-        command: asked.command.or(run.as_ref().and_then(|run| run.launched_by.as_deref())),
+        model: asked.model.as_deref(),
+        command: asked.command.as_deref().or(run.as_ref().and_then(|run| run.launched_by.as_deref())),
         ran_on: run.as_ref().map(|run| run.devices.as_slice()).unwrap_or_default(),
+        tried: &tried,
         ..Situation::alone(&diagnosis)
     });
     let why = entry.map(|entry| entry.why.clone());
-    Examined { diagnosis, advice, snapshot, no_reading, why, explains: asked.explains }
+    Examined { diagnosis, advice, snapshot, no_reading, why, explains: asked.why, since: None }
 }
 
-/// The machine as the failed run leaves it, and what that run is; or why the machine is left out.
+/// The machine as it will be once the failed run has exited, with that run; or why the machine is left out.
 fn once_exited(here: &Snapshot, pid: u32) -> (Option<Snapshot>, Option<FailedRun>, Option<String>) {
     match here.once_exited(pid) {
         Some((after, run)) => (Some(after), Some(run), None),
@@ -186,9 +222,9 @@ fn once_exited(here: &Snapshot, pid: u32) -> (Option<Snapshot>, Option<FailedRun
     }
 }
 
-/// This machine now, or why it can't be read.
+/// Reads this machine, or returns why it can't be read.
 fn this_machine(global: &Global) -> (Option<Snapshot>, Option<String>) {
-    match ThisMachine::read_once(&global.sampling()) {
+    match ThisMachine::read_once(&global.sampling) {
         Ok(snapshot) => (Some(snapshot.harmless()), None),
         Err(why) => (None, Some(why)),
     }
@@ -203,13 +239,13 @@ fn read(file: Option<&Path>, telling: &Telling) -> Result<(Vec<u8>, Option<WallT
         _ if stdin().is_terminal() => {
             Err("give a log file, or pipe one in: `your-program 2>&1 | oomdoctor diagnose`".into())
         }
-        _ => Here::standard_input()
+        _ => here::standard_input()
             .and_then(|pipe| all_of(pipe, telling))
             .map_err(|error| format!("cannot read the pipe: {error}")),
     }
 }
 
-/// A log's file or named pipe, and when the file was last written.
+/// Reads a log from a file or a named pipe, with the time the file was last written.
 pub(super) fn bytes_of(path: &Path, telling: &Telling) -> io::Result<(Vec<u8>, Option<WallTime>)> {
     match named_pipe(path)? {
         Some(pipe) => all_of(pipe, telling),
@@ -217,7 +253,7 @@ pub(super) fn bytes_of(path: &Path, telling: &Telling) -> io::Result<(Vec<u8>, O
     }
 }
 
-/// What comes through a pipe until its writer ends, which may take long: then that is said.
+/// Reads a pipe until its writer exits. If that takes long, a message on the terminal says so.
 fn all_of(pipe: File, telling: &Telling) -> io::Result<(Vec<u8>, Option<WallTime>)> {
     let awaited = Awaited::new(pipe, stderr().is_terminal(), || {
         let _ = writeln!(stderr(), "{WAITING}");
@@ -225,5 +261,5 @@ fn all_of(pipe: File, telling: &Telling) -> io::Result<(Vec<u8>, Option<WallTime
     read_all(awaited, |block| telling.may_matter(block)).map(|bytes| (bytes, None))
 }
 
-/// Said to whoever sits there; a script that keeps our standard error is not to find it there.
+/// Printed only if standard error is a terminal: a script that stores standard error must not find it there.
 const WAITING: &str = "oomdoctor: reading until the program ends that prints the log; Ctrl-C leaves";

@@ -1,5 +1,5 @@
-//! Owns what `--help` shows below the options: examples that teach, one use a line. Also the completions and the manual
-//! page, which packages make from the same description.
+//! Owns the examples that `--help` shows below the options, and the shell completions and the manual page, which packages
+//! generate from the same command description.
 
 use std::process::ExitCode;
 
@@ -7,12 +7,12 @@ use clap::Command;
 use clap_complete::Shell;
 
 use super::output::{print, refuse};
-use crate::platform::{Here, Platform};
+use crate::platform::here;
 
 pub(super) fn main() -> String {
     format!(
         "{MAIN}\nSettings: {}, as the README has them. Exit codes: 0 found or done, 1 not, 2 wrong usage.",
-        Here::CONFIG_FILE
+        here::CONFIG_FILE
     )
 }
 
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
     use crate::cli::Cli;
 
-    /// The arguments of the example on this line, where it is one: up to a pipe, a redirection or its explanation.
+    /// The arguments of the example on this line, if there is one: up to a pipe, a redirection or its explanation.
     fn arguments(line: &str) -> Option<Vec<&str>> {
         let command = line.strip_prefix("  ")?.split("  ").next()?;
         let from = command.find("oomdoctor")?;
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn every_example_is_one_that_the_program_takes_and_every_command_has_some() {
+    fn every_command_has_examples_and_the_program_accepts_all_of_them() {
         let mut tried = 0;
         for example in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
             let text = example.get_after_help().map(ToString::to_string);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn every_shell_gets_completions_and_the_manual_its_commands() {
+    fn every_shell_has_completions_and_the_manual_page_contains_the_commands() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "oomdoctor", &mut text);

@@ -1,4 +1,4 @@
-//! Owns `oomdoctor kb`: lists, shows and judges the entries of the knowledge base, built in or in a folder.
+//! Owns `oomdoctor kb`, which lists, shows and checks the entries of the knowledge base, built in or in a folder.
 
 use std::collections::HashSet;
 use std::io;
@@ -14,17 +14,16 @@ use crate::knowledge::load::{self, Source};
 use crate::knowledge::page::{self, Page};
 use crate::knowledge::{KnowledgeBase, diagnosis::Oom};
 use crate::log::PastedLog;
-use crate::platform::{Here, Platform, regular};
+use crate::platform::{here, regular};
 use crate::runtime::reader::{Loaded, Telling};
 
-/// More than any knowledge folder holds.
+/// More than any knowledge folder contains.
 const MOST_FILES: usize = 20_000;
 /// More than any entry or example has.
 const LARGEST_FILE: u64 = 4 << 20;
-/// The width that `kb show` writes for.
+/// The number of columns to which `kb show` wraps a page.
 const PAGE_COLUMNS: usize = 100;
 
-/// `oomdoctor kb …`
 #[derive(Debug, Subcommand)]
 pub enum KbCommand {
     /// List the entries.
@@ -56,7 +55,7 @@ pub enum KbCommand {
     },
 }
 
-/// Runs it; 1 where an entry is not found or does not pass.
+/// Exits with 1 if an entry is not found or does not pass the check.
 pub(super) fn run(global: &Global, command: &KbCommand) -> ExitCode {
     let outcome = match command {
         KbCommand::List { filter, literals } => base(global).map(|base| {
@@ -74,12 +73,12 @@ pub(super) fn run(global: &Global, command: &KbCommand) -> ExitCode {
     }
 }
 
-/// The built-in knowledge and what these options add: a file of the same name takes the built-in one's place.
+/// The built-in knowledge and the folder of the options, whose files replace built-in ones of the same name.
 pub(super) fn base(global: &Global) -> Result<KnowledgeBase, String> {
     with_folder(global.knowledge.as_deref())
 }
 
-/// For the terminal program: where the added entries can't be used, the built-in ones are, with a word about it.
+/// The same for the terminal program, which uses the built-in entries, with a message, if those of the folder are invalid.
 pub(super) fn base_at_any_rate(global: &Global) -> Loaded {
     match base(global) {
         Ok(base) => Ok((base, None)),
@@ -99,14 +98,14 @@ fn with_folder(dir: Option<&Path>) -> Result<KnowledgeBase, String> {
     KnowledgeBase::from_sources(sources).map_err(|error| error.to_string())
 }
 
-/// Every file of a knowledge folder.
+/// Reads every file of a knowledge folder.
 fn folder(root: &Path) -> Result<Vec<Source>, String> {
     let mut sources = Vec::new();
     let mut folders = vec![root.to_path_buf()];
-    // A link may lead back to a folder above it, or out into the whole disk.
+    // A symbolic link may lead to a folder above it or out of the knowledge folder.
     let (mut visited, mut seen) = (HashSet::new(), 0);
     while let Some(dir) = folders.pop() {
-        let identity = std::fs::metadata(&dir).and_then(|there| Here::identity(&dir, &there));
+        let identity = std::fs::metadata(&dir).and_then(|there| here::identity(&dir, &there));
         if !visited.insert(identity.map_err(|error| cannot_read(&dir, &error))?) {
             continue;
         }
@@ -187,7 +186,7 @@ fn show(base: &KnowledgeBase, id: &str) -> Result<(String, bool), String> {
     Ok((printed(&page::of_entry(base, entry)), true))
 }
 
-/// A page as text: headings stand apart, logs and commands are indented.
+/// Formats a page as text.
 fn printed(page: &Page) -> String {
     page.lines(PAGE_COLUMNS).iter().map(|(_, line)| format!("{line}\n")).collect()
 }

@@ -1,5 +1,5 @@
-//! Owns `oomdoctor kill`: names whom it means, asks, signals exactly those, waits, and says what was freed. It goes
-//! the same guarded way as the terminal program and never escalates by itself.
+//! Owns `oomdoctor kill`, which names the processes, asks, signals exactly those, waits, and prints how much VRAM was
+//! freed. It applies the same checks as the terminal program and never escalates to SIGKILL by itself.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Write};
@@ -20,14 +20,14 @@ use crate::gpu::guard::{Refusal, Signal, Viewer};
 use crate::gpu::running::Running;
 use crate::gpu::{GpuProcess, ProcessKey, ProcessKind, Snapshot};
 use crate::platform::processes::{Inspection, ProcessControl, Processes};
-use crate::platform::{Here, Kernel, Machine, Platform, ThisMachine};
+use crate::platform::{Kernel, Machine, ThisMachine, here};
 use crate::runtime::journal::Journal;
 use crate::runtime::leaders::Leaders;
 use crate::runtime::outside::not_recorded;
 use crate::runtime::process_control::follow_and_watch;
 use crate::units::{Bytes, WallTime};
 
-/// A driver's teardown may take a moment.
+/// How long to wait for the driver to free the VRAM of a process that has exited.
 const TEARDOWN: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
@@ -73,21 +73,21 @@ impl From<SignalName> for Signal {
     }
 }
 
-/// A process that is to be ended.
-struct Victim {
+/// A process to terminate.
+struct Target {
     key: ProcessKey,
     line: String,
-    /// What it ran when it was named.
+    /// The program and command line that it ran when it was shown to the user.
     ran: Running,
     held: Option<Bytes>,
-    /// The victim that it works for, which is signaled first.
+    /// The target that it works for, which is signaled first.
     follows: Option<ProcessKey>,
-    /// Its user, if that is another one.
+    /// Its user, if that is not the current user.
     owner: Option<String>,
 }
 
-/// Exits with 0 only if all processes ended, with 1 if one did not, with 2 if the order can't be understood or nobody can
-/// be args.
+/// Exits with 0 only if all processes exited, with 1 if one did not, and with 2 if an argument is invalid or there is no
+/// terminal to ask on.
 pub(super) fn run(global: &Global, args: &KillArgs) -> ExitCode {
     if let Some(why) = ThisMachine::LOGS_ONLY {
         return refuse(why);
@@ -100,49 +100,49 @@ pub(super) fn run(global: &Global, args: &KillArgs) -> ExitCode {
     if let Some(refusal) = viewer.refuses_everything() {
         return refuse(&refusal.to_string());
     }
-    let snapshot = match ThisMachine::read_once(&global.sampling()) {
+    let snapshot = match ThisMachine::read_once(&global.sampling) {
         Ok(snapshot) => Some(snapshot.harmless()),
         Err(why) => {
             say(&format!("who holds GPU memory can't be seen: {why}"));
             None
         }
     };
-    let (mut victims, refused) = match find_all(args, snapshot.as_ref(), &kernel, &viewer) {
+    let (mut targets, refused) = match find_all(args, snapshot.as_ref(), &kernel, &viewer) {
         Ok(found) => found,
         Err(usage) => return refuse(&usage),
     };
     if let Some(snapshot) = &snapshot {
-        lead(&mut victims, snapshot, Signal::from(args.signal));
+        lead(&mut targets, snapshot, Signal::from(args.signal));
     }
-    for victim in &victims {
-        say(&victim.line);
+    for target in &targets {
+        say(&target.line);
     }
-    if victims.is_empty() {
+    if targets.is_empty() {
         return ExitCode::from(1);
     }
-    if let Err(code) = confirm(&victims, args) {
+    if let Err(code) = confirm(&targets, args) {
         return code;
     }
-    let journal = Journal::new(Here::state_folder());
-    let all = end_all(&victims, args, &kernel, &viewer, &journal);
-    report_memory(global, &victims, snapshot.as_ref(), &all, &journal);
+    let journal = Journal::new(here::state_folder());
+    let all = end_all(&targets, args, &kernel, &viewer, &journal);
+    report_memory(global, &targets, snapshot.as_ref(), &all, &journal);
     if all.iter().all(|ended| *ended) && !refused { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }
 
-/// Finds each target once and says which ones are refused; true if any is. Fails where a target can't be understood.
+/// Finds each target once and prints which ones are refused; true if any is. Fails if an argument is invalid.
 fn find_all(
     args: &KillArgs,
     snapshot: Option<&Snapshot>,
     kernel: &Kernel,
     viewer: &Viewer,
-) -> Result<(Vec<Victim>, bool), String> {
-    let mut victims: Vec<Victim> = Vec::new();
+) -> Result<(Vec<Target>, bool), String> {
+    let mut targets: Vec<Target> = Vec::new();
     let mut refused = false;
-    for target in &args.targets {
-        let refusal = match find(target, snapshot, kernel, viewer, args.any) {
-            Ok(victim) => {
-                if victims.iter().all(|known| known.key != victim.key) {
-                    victims.push(victim);
+    for argument in &args.targets {
+        let refusal = match find(argument, snapshot, kernel, viewer, args.any) {
+            Ok(target) => {
+                if targets.iter().all(|known| known.key != target.key) {
+                    targets.push(target);
                 }
                 continue;
             }
@@ -155,13 +155,13 @@ fn find_all(
             refusal => say(&format!("not ended: {refusal}")),
         }
     }
-    Ok((victims, refused))
+    Ok((targets, refused))
 }
 
-/// Makes sure that the person means these processes. The error is the exit code.
-fn confirm(victims: &[Victim], args: &KillArgs) -> Result<(), ExitCode> {
+/// Asks the user to confirm these processes. The error is the exit code.
+fn confirm(targets: &[Target], args: &KillArgs) -> Result<(), ExitCode> {
     if args.yes {
-        let others = victims.iter().filter_map(|victim| Some((victim.key.pid, victim.owner.as_ref()?)));
+        let others = targets.iter().filter_map(|target| Some((target.key.pid, target.owner.as_ref()?)));
         let others: Vec<String> = others.map(|(pid, user)| format!("{pid} belongs to {user}")).collect();
         if args.other_users || others.is_empty() {
             return Ok(());
@@ -171,7 +171,7 @@ fn confirm(victims: &[Victim], args: &KillArgs) -> Result<(), ExitCode> {
             others.join(", ")
         )));
     }
-    match ask_on_terminal(victims, Signal::from(args.signal)) {
+    match ask_on_terminal(targets, Signal::from(args.signal)) {
         Some(true) => Ok(()),
         Some(false) => {
             say("nothing was ended");
@@ -181,27 +181,27 @@ fn confirm(victims: &[Victim], args: &KillArgs) -> Result<(), ExitCode> {
     }
 }
 
-/// Finds out which process works for which: the topmost victim is signaled first. A process that works for a victim and is
-/// none itself is named, with the command that ends it too. No victim is added.
-fn lead(victims: &mut [Victim], snapshot: &Snapshot, signal: Signal) {
-    let meant: Vec<ProcessKey> = victims.iter().map(|victim| victim.key).collect();
-    for at in 0..victims.len() {
+/// Finds out which target works for which, since the topmost one is signaled first. A worker that is no target itself is
+/// named in the line of its parent, with the command that terminates both; it is not added to the targets.
+fn lead(targets: &mut [Target], snapshot: &Snapshot, signal: Signal) {
+    let meant: Vec<ProcessKey> = targets.iter().map(|target| target.key).collect();
+    for at in 0..targets.len() {
         let Some(first) = meant.get(at) else { continue };
         let below = snapshot.below(*first);
         let is_topmost = meant.iter().all(|other| !snapshot.below(*other).contains(first));
         // A process that is killed by SIGKILL cannot end its workers.
         if is_topmost && signal != Signal::Kill {
-            let workers = victims.iter_mut().filter(|victim| below.contains(&victim.key));
-            workers.for_each(|victim| victim.follows = Some(*first));
+            let workers = targets.iter_mut().filter(|target| below.contains(&target.key));
+            workers.for_each(|target| target.follows = Some(*first));
         }
         let left: Vec<ProcessKey> = below.into_iter().filter(|key| !meant.contains(key)).collect();
-        if let (Some(victim), false) = (victims.get_mut(at), left.is_empty()) {
-            victim.line.push_str(&workers_line(snapshot, *first, &left));
+        if let (Some(target), false) = (targets.get_mut(at), left.is_empty()) {
+            target.line.push_str(&workers_line(snapshot, *first, &left));
         }
     }
 }
 
-/// Names the workers of a victim that are no victims themselves.
+/// Names the workers of a target that are no targets themselves.
 fn workers_line(snapshot: &Snapshot, first: ProcessKey, workers: &[ProcessKey]) -> String {
     let named = workers.iter().map(|key| match snapshot.held_by(*key) {
         Some(held) => format!("{} ({held})", key.pid),
@@ -224,16 +224,16 @@ enum Trouble {
     Refused(Refusal),
 }
 
-/// Finds the process that a target names, in the snapshot and in /proc as it is now.
+/// Finds the process that an argument names, in the snapshot and in /proc.
 fn find(
-    target: &str,
+    argument: &str,
     snapshot: Option<&Snapshot>,
     kernel: &Kernel,
     viewer: &Viewer,
     any: bool,
-) -> Result<Victim, Trouble> {
-    let Some((pid, ticks)) = parse(target) else {
-        return Err(Trouble::Usage(format!("{target} is no PID or PID@START_TICKS; `oomdoctor ps` prints them")));
+) -> Result<Target, Trouble> {
+    let Some((pid, ticks)) = parse(argument) else {
+        return Err(Trouble::Usage(format!("{argument} is no PID or PID@START_TICKS; `oomdoctor ps` prints them")));
     };
     let now = inspect(kernel, pid, ticks).map_err(Trouble::Refused)?;
     let key = ProcessKey { pid, start_ticks: now.start_ticks };
@@ -260,10 +260,10 @@ fn find(
         let name = crate::advice::name_of(leader);
         line.push_str(&format!("\n  it works for {name}, which may start it again or end the others"));
     }
-    Ok(Victim { key, line, ran: now.runs.unwrap_or_default(), held, follows: None, owner })
+    Ok(Target { key, line, ran: now.runs.unwrap_or_default(), held, follows: None, owner })
 }
 
-/// What speaks against ending a process, to be read first.
+/// The reasons not to terminate a process, printed first: it belongs to another user or is busy.
 fn objections(owner: Option<&str>, listed: Option<(&GpuProcess, &Snapshot)>, viewer: &Viewer) -> String {
     let owned = owner.map_or(String::new(), |user| format!("OWNED BY {user}, not you\n  "));
     let activity = listed.map(|(row, snapshot)| Seen { snapshot, history: None, viewer }.activity(row));
@@ -273,13 +273,13 @@ fn objections(owner: Option<&str>, listed: Option<(&GpuProcess, &Snapshot)>, vie
     }
 }
 
-fn parse(target: &str) -> Option<(u32, Option<u64>)> {
-    match target.split_once('@') {
+fn parse(argument: &str) -> Option<(u32, Option<u64>)> {
+    match argument.split_once('@') {
         Some((pid, ticks)) => {
             let ticks = ticks.parse().ok()?;
             Some((pid.parse().ok()?, Some(ticks)))
         }
-        None => Some((target.parse().ok()?, None)),
+        None => Some((argument.parse().ok()?, None)),
     }
 }
 
@@ -301,7 +301,7 @@ fn inspect(kernel: &Kernel, pid: u32, ticks: Option<u64>) -> Result<Inspection, 
     Ok(now)
 }
 
-/// Why a process that no GPU lists is not ended without `--any`.
+/// Why a process that no GPU lists is refused without `--any`.
 fn unlisted(snapshot: Option<&Snapshot>, key: ProcessKey, has_driver_open: bool) -> String {
     let workers = snapshot.map(|snapshot| snapshot.below(key).len()).unwrap_or_default();
     let why = match (has_driver_open, workers) {
@@ -334,23 +334,23 @@ fn described(
     )
 }
 
-/// Names the victims and asks on the terminal itself, also if standard output is redirected; `None` where there is no
-/// terminal. What was typed before the question was shown is no answer.
-fn ask_on_terminal(victims: &[Victim], signal: Signal) -> Option<bool> {
-    let mut terminal = Here::terminal_to_ask().ok()?;
+/// Names the targets and asks on the terminal itself, even if standard output is redirected. `None` if there is no
+/// terminal. Keys typed before the question is shown are discarded.
+fn ask_on_terminal(targets: &[Target], signal: Signal) -> Option<bool> {
+    let mut terminal = here::terminal_to_ask().ok()?;
     if !std::io::stdout().is_terminal() {
-        for victim in victims {
-            writeln!(terminal, "{}", victim.line).ok()?;
+        for target in targets {
+            writeln!(terminal, "{}", target.line).ok()?;
         }
     }
     let how = if signal == Signal::Kill { "Force" } else { "End" };
-    let what = if victims.len() == 1 { "it" } else { "them all" };
-    Here::discard_typed(&terminal).ok()?;
+    let what = if targets.len() == 1 { "it" } else { "them all" };
+    here::discard_typed(&terminal).ok()?;
     let mut answers = BufReader::new(terminal.try_clone().ok()?);
-    // A yes to ending one's own processes is no yes to ending another user's.
-    for victim in victims {
-        let Some(owner) = &victim.owner else { continue };
-        let pid = victim.key.pid.to_string();
+    // Confirming one's own processes does not confirm those of another user.
+    for target in targets {
+        let Some(owner) = &target.owner else { continue };
+        let pid = target.key.pid.to_string();
         let typed = ask(&mut terminal, &mut answers, &format!("{pid} belongs to {owner}. Type its PID to go on:"))?;
         if typed != pid {
             return Some(false);
@@ -368,14 +368,14 @@ fn ask(terminal: &mut File, answers: &mut impl BufRead, question: &str) -> Optio
     Some(answer.trim().to_owned())
 }
 
-/// Signals each victim and waits for it. Returns for each whether it ended.
-fn end_all(victims: &[Victim], args: &KillArgs, kernel: &Kernel, viewer: &Viewer, journal: &Journal) -> Vec<bool> {
+/// Signals each target and waits for it. Returns for each whether it exited.
+fn end_all(targets: &[Target], args: &KillArgs, kernel: &Kernel, viewer: &Viewer, journal: &Journal) -> Vec<bool> {
     let (reports, inbox) = mpsc::channel();
     let leaders = Leaders::default();
-    for (at, victim) in victims.iter().enumerate() {
+    for (at, target) in targets.iter().enumerate() {
         let (reports, kernel, viewer) = (reports.clone(), kernel.clone(), viewer.clone());
         let (journal, leaders) = (journal.clone(), leaders.clone());
-        let (key, ran, follows) = (victim.key, victim.ran.clone(), victim.follows);
+        let (key, ran, follows) = (target.key, target.ran.clone(), target.follows);
         let order = Order { key, ran, signal: Signal::from(args.signal), follows, grace: args.grace };
         thread::spawn(move || {
             let signal = order.signal;
@@ -390,11 +390,11 @@ fn end_all(victims: &[Victim], args: &KillArgs, kernel: &Kernel, viewer: &Viewer
         });
     }
     drop(reports);
-    let mut ended = vec![None; victims.len()];
+    let mut ended = vec![None; targets.len()];
     while ended.iter().any(Option::is_none) {
         let Ok((at, report)) = inbox.recv() else { break };
-        if let (Some(victim), Some(slot)) = (victims.get(at), ended.get_mut(at))
-            && let Some(outcome) = outcome(victim, report, args)
+        if let (Some(target), Some(slot)) = (targets.get(at), ended.get_mut(at))
+            && let Some(outcome) = outcome(target, report, args)
         {
             *slot = Some(outcome);
         }
@@ -402,9 +402,9 @@ fn end_all(victims: &[Victim], args: &KillArgs, kernel: &Kernel, viewer: &Viewer
     ended.into_iter().map(|ended| ended == Some(true)).collect()
 }
 
-/// Says what a report means. True if the process ended, `None` if that is not known yet.
-fn outcome(victim: &Victim, report: SignalReport, args: &KillArgs) -> Option<bool> {
-    let pid = victim.key.pid;
+/// Prints what a report means. True if the process exited, `None` if that is not known yet.
+fn outcome(target: &Target, report: SignalReport, args: &KillArgs) -> Option<bool> {
+    let pid = target.key.pid;
     match report {
         SignalReport::Sent => None,
         SignalReport::Ended(after) => {
@@ -417,8 +417,8 @@ fn outcome(victim: &Victim, report: SignalReport, args: &KillArgs) -> Option<boo
             say(&format!("{pid} is still there after {} s{state}{hint}", args.grace.as_secs_f32()));
             Some(false)
         }
-        // It ended with its launcher, before its own turn.
-        SignalReport::Refused(Refusal::Gone(pid)) if victim.follows.is_some() => {
+        // It exited together with its launcher, before it was signaled.
+        SignalReport::Refused(Refusal::Gone(pid)) if target.follows.is_some() => {
             say(&format!("{pid} has already ended"));
             Some(true)
         }
@@ -429,9 +429,9 @@ fn outcome(victim: &Victim, report: SignalReport, args: &KillArgs) -> Option<boo
     }
 }
 
-/// Says how much memory was freed, by the driver's own figures.
-fn report_memory(global: &Global, victims: &[Victim], before: Option<&Snapshot>, ended: &[bool], journal: &Journal) {
-    let held = victims.iter().zip(ended).filter(|(_, ended)| **ended).filter_map(|(victim, _)| victim.held);
+/// Prints how much memory was freed, by the driver's own figures.
+fn report_memory(global: &Global, targets: &[Target], before: Option<&Snapshot>, ended: &[bool], journal: &Journal) {
+    let held = targets.iter().zip(ended).filter(|(_, ended)| **ended).filter_map(|(target, _)| target.held);
     let held = held.fold(Bytes::ZERO, Bytes::plus);
     let Some(before) = before else { return };
     if held == Bytes::ZERO {
@@ -439,20 +439,20 @@ fn report_memory(global: &Global, victims: &[Victim], before: Option<&Snapshot>,
     }
     let due = Instant::now() + TEARDOWN;
     loop {
-        let Ok(now) = ThisMachine::read_once(&global.sampling()) else {
+        let Ok(now) = ThisMachine::read_once(&global.sampling) else {
             return say("the driver does not answer now, so it can't be seen what came back");
         };
-        let listed = victims.iter().any(|victim| now.find(victim.key).is_some());
+        let listed = targets.iter().any(|target| now.find(target.key).is_some());
         let came_back = free(&now).less(free(before));
         if came_back.0 / 9 * 10 >= held.0 && !listed {
-            for (victim, _) in victims.iter().zip(ended).filter(|(_, ended)| **ended) {
-                note_memory(journal, victim.key, victim.held.unwrap_or_default());
+            for (target, _) in targets.iter().zip(ended).filter(|(_, ended)| **ended) {
+                note_memory(journal, target.key, target.held.unwrap_or_default());
             }
             return say(&format!("{came_back} of GPU memory came back"));
         }
         if Instant::now() >= due {
-            if let [victim] = victims {
-                note_memory(journal, victim.key, came_back);
+            if let [target] = targets {
+                note_memory(journal, target.key, came_back);
             }
             return say(&format!("{came_back} of the {held} came back; another process may hold the rest by now"));
         }
@@ -467,7 +467,7 @@ fn note_memory(journal: &Journal, key: ProcessKey, bytes: Bytes) {
 }
 
 fn complain(text: &str) {
-    // An error here is ignored: whoever closed standard error does not want messages.
+    // An error here is ignored: if standard error is closed, nobody reads messages.
     let _ = writeln!(std::io::stderr(), "oomdoctor: {text}");
 }
 
@@ -475,7 +475,7 @@ fn free(snapshot: &Snapshot) -> Bytes {
     snapshot.devices.iter().filter_map(|device| device.memory.free_bytes.value()).fold(Bytes::ZERO, Bytes::plus)
 }
 
-/// Prints a line. If that fails, the line goes to standard error: what was done is done.
+/// Prints a line. If that fails, the line goes to standard error: the signal was sent, and the user must learn of it.
 fn say(text: &str) {
     if let Err(error) = write(format!("{text}\n").as_bytes()) {
         complain(&format!("{text} (standard output can't be written: {error})"));

@@ -1,5 +1,5 @@
-//! Owns `oomdoctor ps`: one reading of this machine as a table, or as JSON. The reading comes from a child with a
-//! deadline, so a hung driver is a sentence and not a hang.
+//! Owns `oomdoctor ps`, which prints one reading of this machine as a table or as JSON. A child process with a deadline
+//! takes the reading, so a driver that hangs leads to an error message and does not hang this program.
 
 mod json;
 
@@ -20,13 +20,13 @@ use crate::text::harmless;
 use crate::units::{Bytes, WallTime};
 
 const HEADINGS: [&str; 9] = ["PID@START_TICKS", "GPU", "VRAM", "USER", "STATE", "AGE", "KIND", "WHAT", "COMMAND"];
-/// The column of sizes is set to the right.
+/// The column of sizes, which is aligned to the right.
 const SIZE_COLUMN: usize = 2;
 const UNKNOWN: &str = "?";
 
-/// Prints the processes that hold GPU memory. Exit 1 where there is no driver or it does not answer.
+/// Prints the processes that use VRAM. Exits with 1 if there is no driver or it does not answer.
 pub(super) fn run(global: &Global, json: bool) -> ExitCode {
-    let snapshot = match ThisMachine::read_once(&global.sampling()) {
+    let snapshot = match ThisMachine::read_once(&global.sampling) {
         Ok(snapshot) => snapshot,
         Err(why) => return unread(&why),
     };
@@ -40,12 +40,12 @@ pub(super) fn run(global: &Global, json: bool) -> ExitCode {
 }
 
 fn unread(why: &str) -> ExitCode {
-    // An error here is ignored: whoever closed standard error does not want messages.
+    // An error here is ignored: if standard error is closed, nobody reads messages.
     let _ = writeln!(io::stderr(), "oomdoctor ps: {why}");
     ExitCode::from(1)
 }
 
-/// The width at which lines are cut; `None` if standard output is no terminal.
+/// The number of columns at which lines are cut; `None` if standard output is no terminal.
 fn terminal_width() -> Option<usize> {
     if !io::stdout().is_terminal() {
         return None;
@@ -129,7 +129,7 @@ fn process_row(snapshot: &Snapshot, device: Option<&Device>, process: &GpuProces
         device.map_or_else(|| "-".into(), |device| device.index.to_string()),
         device.map_or_else(|| "-".into(), |_| shown(&process.used_bytes)),
         shown(&process.user),
-        // One reading can show that a process works, and never that it is idle.
+        // A single reading can show that a process is busy, but never that it is idle.
         device.map_or_else(|| "-".into(), |device| Activity::of(None, Some(device), process).to_string()),
         process.started_at.value().map_or_else(|| UNKNOWN.into(), |start| age(start, snapshot.taken_at)),
         kind.into(),
@@ -138,7 +138,7 @@ fn process_row(snapshot: &Snapshot, device: Option<&Device>, process: &GpuProces
     ]
 }
 
-/// What a process is, what would restart it or end its whole unit, and which processes end together with it.
+/// What a process is, what would restart it or terminate its whole unit, and which processes exit together with it.
 fn what(snapshot: &Snapshot, process: &GpuProcess) -> String {
     let mut label = process.recognised_as.clone().unwrap_or_else(|| "-".into());
     if process.managed_by.is_some()
@@ -233,7 +233,7 @@ fn aligned_line(row: &[String; 9], widths: &[usize; 9]) -> String {
     cells.collect::<Vec<_>>().join("  ")
 }
 
-/// The line cut to so many columns, with an ellipsis where something is missing.
+/// Cuts the line to this number of columns, with an ellipsis at the end of a line that was cut.
 fn cut_to(line: &str, columns: usize) -> String {
     if line.width() <= columns {
         return line.to_owned();
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_names_each_process_and_what_nobody_accounts_for() {
+    fn the_table_names_each_process_and_the_unattributed_memory() {
         let text = as_text(&example(), None);
         let expected = "\
 GPU 0 RTX 4090: 8.0 GiB used, 15.0 GiB free of 24.0 GiB, 1.0 GiB reserved by the driver
@@ -291,7 +291,7 @@ Not listed by the driver, but with its device files open:
     }
 
     #[test]
-    fn the_json_says_who_is_busy_and_never_that_one_is_idle() {
+    fn the_json_shows_which_process_is_busy_and_never_that_one_is_idle() {
         let json: serde_json::Value = serde_json::to_value(Listing::of(&example())).unwrap();
         let rows = &json["devices"][0]["processes"];
         assert_eq!((&rows[0]["activity"], &rows[0]["gpu_percent"]), (&"busy".into(), &97.into()));
@@ -306,7 +306,7 @@ Not listed by the driver, but with its device files open:
     }
 
     #[test]
-    fn ages_read_as_people_say_them() {
+    fn ages_are_printed_in_one_or_two_units() {
         let at = |seconds| WallTime(jiff::Timestamp::from_second(seconds).unwrap());
         let ages = [0, 59, 60, 3600, 90_061].map(|seconds| age(at(0), at(seconds)));
         assert_eq!(ages, ["0 s", "59 s", "1 min", "1 h 0 min", "1 d"]);

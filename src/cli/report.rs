@@ -1,4 +1,4 @@
-//! Owns `oomdoctor report`: the same reading as `diagnose`, or the terminal program's last log, as Markdown for others.
+//! Owns `oomdoctor report`, which writes a diagnosis, or that of the terminal program's last log, as Markdown for others.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -6,21 +6,20 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::diagnose::{Asked, examine};
+use super::diagnose::{DiagnoseArgs, examine};
 use super::output::{print, refuse};
 use super::settings::Global;
 use crate::app::last::Story;
 use crate::app::walk::Mark;
 use crate::gpu::Vantage;
 use crate::log::PastedLog;
-use crate::platform::{Here, Machine, Platform, ThisMachine, regular};
+use crate::platform::{Machine, ThisMachine, here, regular};
 use crate::report::markdown::{Paper, Walked, markdown};
 use crate::report::redact::Names;
 use crate::runtime::last;
 use crate::units::WallTime;
 
-/// What is asked for.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct ReportArgs {
     /// The log; `-` or a pipe reads standard input; with neither, the terminal program's last one with its steps.
     file: Option<PathBuf>,
@@ -41,24 +40,22 @@ pub struct ReportArgs {
     no_redact: bool,
 }
 
-/// Runs it; 0 for yes and maybe, 1 for no, 2 where the log can't be read or the report can't be written.
+/// Exits with 0 if memory ran out or may have, with 1 if not, and with 2 if the log can't be read or the report can't be
+/// written.
 pub(super) fn run(global: &Global, args: &ReportArgs) -> ExitCode {
-    match report(global, args) {
-        Ok(code) => code,
-        Err(message) => refuse(&message),
-    }
+    report(global, args).unwrap_or_else(|message| refuse(&message))
 }
 
 fn report(global: &Global, args: &ReportArgs) -> Result<ExitCode, String> {
-    let mut asked = Asked { live: !args.no_live, model: args.model.as_deref(), ..Asked::text(args.file.as_deref()) };
+    let (file, model) = (args.file.clone(), args.model.clone());
+    let mut asked = DiagnoseArgs { file, no_live: args.no_live, model, ..DiagnoseArgs::default() };
     let names = names();
     let base = asked.base(global)?;
-    let story;
-    let (log, written, origin, walked) = if args.file.is_none() && !Here::is_input_fed() {
-        let (last_story, text) = last::read(Here::state_folder().as_deref(), global.keep_log)?;
-        story = last_story;
-        asked = Asked { model: asked.model.or(story.model.as_deref()), command: story.command.as_deref(), ..asked };
-        (PastedLog::new(text), story.crashed_by, story.origin.clone(), walked(&story))
+    let (log, written, origin, walked) = if args.file.is_none() && !here::is_input_fed() {
+        let (story, text) = last::read(here::state_folder().as_deref(), global.keep_log)?;
+        let walked = walked(&story);
+        asked = DiagnoseArgs { model: asked.model.or(story.model), command: story.command, ..asked };
+        (PastedLog::new(text), story.crashed_by, story.origin, walked)
     } else {
         let (log, written) = asked.read(&base)?;
         let name = args.file.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
@@ -84,8 +81,7 @@ fn report(global: &Global, args: &ReportArgs) -> Result<ExitCode, String> {
 
 /// The report of the terminal program's last log, for use without a terminal.
 pub(super) fn of_the_last(global: &Global) -> ExitCode {
-    let args = ReportArgs { file: None, no_live: false, model: None, output: None, force: false, no_redact: false };
-    run(global, &args)
+    run(global, &ReportArgs::default())
 }
 
 fn walked(story: &Story) -> Walked {
@@ -93,22 +89,22 @@ fn walked(story: &Story) -> Walked {
     Walked { behind: behind.collect(), freed: story.freed.clone(), works: story.works, rerun: None }
 }
 
-/// Creates a file that only its owner may read: even without names a report tells what that person runs.
+/// Creates a file that only its owner may read: even without names, a report shows what its owner runs.
 fn write(path: &Path, text: &str, force: bool) -> io::Result<()> {
     if force {
         return regular::replace(path, |file| file.write_all(text.as_bytes()));
     }
-    Here::new_private_file(path)?.write_all(text.as_bytes())
+    here::new_private_file(path)?.write_all(text.as_bytes())
 }
 
-/// The names of users and hosts that a report leaves out.
+/// The names of users and hosts that a report replaces.
 pub(super) fn names() -> Names {
-    let own = Here::user_name();
+    let own = here::user_name();
     let said = ["USER", "LOGNAME", "SUDO_USER"].into_iter().filter_map(|name| std::env::var(name).ok());
-    let home = Here::home().and_then(|home| Some(home.file_name()?.to_string_lossy().into_owned()));
-    let host = Here::host_name();
+    let home = here::home().and_then(|home| Some(home.file_name()?.to_string_lossy().into_owned()));
+    let host = here::host_name();
     let short = host.split('.').next().map(str::to_owned);
-    // What Windows puts before an account's name: the machine or the company.
+    // Windows writes the name of the machine or of the company before that of an account.
     let domains = ["USERDOMAIN", "USERDNSDOMAIN"].into_iter().filter_map(|name| std::env::var(name).ok());
     Names {
         users: said.chain([own]).chain(home).collect(),

@@ -1,4 +1,4 @@
-//! Owns `oomdoctor schema`: the JSON Schema of each output, made from the types that are printed.
+//! Owns `oomdoctor schema`, which prints the JSON Schema of each output, derived from the types that are serialized.
 
 use std::process::ExitCode;
 
@@ -33,7 +33,7 @@ pub enum Name {
 /// A line of `oomdoctor sample`.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
-#[allow(dead_code, reason = "the type describes the lines; each is printed on its own")]
+#[allow(dead_code, reason = "only its schema is used: each line is printed on its own")]
 enum Line {
     Header(Header),
     Reading(Box<Snapshot>),
@@ -69,7 +69,7 @@ fn schema_of<T: JsonSchema>() -> Schema {
     settings.with_transform(RecursiveTransform(as_printed)).into_generator().into_root_schema_for::<T>()
 }
 
-/// Makes the schema of a type as strict as its output is.
+/// Makes the schema of a type as strict as its output.
 fn as_printed(schema: &mut Schema) {
     if let Some(Value::String(description)) = schema.get_mut("description") {
         *description = description.replace('\n', " ").replace("`None`", "null");
@@ -86,7 +86,7 @@ fn as_printed(schema: &mut Schema) {
     schema.ensure_object().entry("additionalProperties").or_insert(false.into());
 }
 
-/// A field that may be left out is left out where its value is unknown, and never null.
+/// Removes null from the types of an optional field: if its value is unknown, the field is left out.
 fn refuse_null(property: &mut Value) {
     if let Some(Value::Array(types)) = property.get_mut("type") {
         types.retain(|name| name != "null");

@@ -1,18 +1,18 @@
-//! Owns starting the terminal program: who is looking, what the terminal can show, where the log comes from. Without
-//! a terminal the same questions get a plain report.
+//! Owns starting the terminal program: its configuration, what the terminal can show, and the source of the log. Without a
+//! terminal, a plain report is printed.
 
 use std::io::{self, IsTerminal, Write, stderr, stdin, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use super::diagnose::Asked;
+use super::diagnose::DiagnoseArgs;
 use super::output::refuse;
 use super::settings::Global;
 use crate::app::model::{Config, Palette, Source};
 use crate::gpu::guard::Viewer;
 use crate::platform::processes::Processes;
-use crate::platform::{Here, Machine, Platform, ThisMachine, variable};
+use crate::platform::{Machine, ThisMachine, here, variable};
 use crate::runtime::demo::DemoMachine;
 use crate::runtime::journal::Journal;
 use crate::runtime::reader::{is_named_pipe, named_pipe, open_log};
@@ -27,12 +27,12 @@ pub(super) fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool)
     {
         return unreadable(file, &error);
     }
-    let can_be_drawn_on = Here::can_be_drawn_on();
+    let can_be_drawn_on = here::can_be_drawn_on();
     if !can_be_drawn_on && stdout().is_terminal() {
         let _ = writeln!(stderr(), "TERM says that this terminal can't show a full screen; this is the plain report.");
     }
     if !can_be_drawn_on || !stdout().is_terminal() {
-        return if last { super::report::of_the_last(global) } else { plain(global, log.as_deref(), is_piped) };
+        return if last { super::report::of_the_last(global) } else { plain(global, log, is_piped) };
     }
     let source = match source(global, file, last, is_piped) {
         Ok(source) => source,
@@ -42,17 +42,17 @@ pub(super) fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool)
     let config = config(global, kernel.viewer());
     let start = Start {
         config: if demo { of_the_demo(config) } else { config },
-        sampling: (!demo).then(|| global.sampling()),
+        sampling: (!demo).then(|| global.sampling.clone()),
         kernel,
-        journal: Journal::new(Here::state_folder()),
-        state: Here::state_folder(),
+        journal: Journal::new(here::state_folder()),
+        state: here::state_folder(),
         knowledge: Box::new(move || super::kb::base_at_any_rate(&for_knowledge)),
         own_knowledge: global.knowledge.is_some(),
         log: source,
     };
     match runtime::run(start) {
         Ok(None) => ExitCode::SUCCESS,
-        // As a shell says it of a program that the signal ended.
+        // A shell reports a program that a signal terminated with this exit code.
         Ok(Some(signal)) => u8::try_from(128 + signal).map_or(ExitCode::FAILURE, ExitCode::from),
         Err(error) => refuse(&format!(
             "no terminal to draw on ({error}); `oomdoctor diagnose FILE` and `oomdoctor ps` work without one"
@@ -60,7 +60,7 @@ pub(super) fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool)
     }
 }
 
-/// Where the log of the start comes from, or the exit code if it cannot be opened.
+/// The source of the log to open first, or the exit code if it can't be opened.
 fn source(global: &Global, file: Option<&Path>, last: bool, is_piped: bool) -> Result<LogSource, ExitCode> {
     if let Some(file) = file {
         return match named_pipe(file) {
@@ -70,14 +70,14 @@ fn source(global: &Global, file: Option<&Path>, last: bool, is_piped: bool) -> R
         };
     }
     if last {
-        let last = runtime::last::read(Here::state_folder().as_deref(), global.keep_log);
+        let last = runtime::last::read(here::state_folder().as_deref(), global.keep_log);
         let (story, text) = last.map_err(|why| refuse(&why))?;
         return Ok(LogSource::Last(Box::new(story), text));
     }
     if !is_piped {
         return Ok(LogSource::None);
     }
-    let pipe = Here::standard_input();
+    let pipe = here::standard_input();
     pipe.map(LogSource::Pipe).map_err(|error| refuse(&format!("standard input can't be read: {error}")))
 }
 
@@ -85,18 +85,17 @@ fn unreadable(file: &Path, error: &io::Error) -> ExitCode {
     refuse(&format!("{} can't be read: {error}", harmless(&file.display().to_string())))
 }
 
-/// Fails if this is no log. A named pipe is not opened: that would tell its writer that somebody reads it.
+/// Fails if this is no log. A named pipe is not opened: its writer would start to write.
 fn look_at(path: &Path) -> io::Result<()> {
     if is_named_pipe(path)? { Ok(()) } else { open_log(path).map(drop) }
 }
 
-/// Without a terminal: the report for a log, else the processes that use GPU memory.
-fn plain(global: &Global, log: Option<&Path>, is_piped: bool) -> ExitCode {
-    match log {
-        Some(path) => super::diagnose::run(global, &Asked::text(Some(path))),
-        None if is_piped => super::diagnose::run(global, &Asked::text(None)),
-        None => super::ps::run(global, false),
+/// Prints the report for a log without a terminal, or the processes that use VRAM if there is no log.
+fn plain(global: &Global, log: Option<PathBuf>, is_piped: bool) -> ExitCode {
+    if log.is_none() && !is_piped {
+        return super::ps::run(global, false);
     }
+    super::diagnose::run(global, &DiagnoseArgs { file: log, ..DiagnoseArgs::default() })
 }
 
 fn of_the_demo(config: Config) -> Config {
@@ -107,10 +106,10 @@ fn config(global: &Global, viewer: Viewer) -> Config {
     Config {
         viewer,
         boot_id: ThisMachine::boot_id(),
-        interval: global.interval,
+        interval: global.sampling.interval,
         read_only: global.read_only,
         keep_log: global.keep_log,
-        unicode: !global.ascii && Here::shows_unicode(),
+        unicode: !global.ascii && here::shows_unicode(),
         palette: global.palette.unwrap_or(if variable("NO_COLOR").is_some() {
             Palette::None
         } else {
@@ -118,8 +117,8 @@ fn config(global: &Global, viewer: Viewer) -> Config {
         }),
         keys: Arc::clone(&global.keys),
         zone: jiff::tz::TimeZone::system(),
-        can_suspend: Here::can_be_continued(),
-        marks_pastes: Here::MARKS_PASTES,
+        can_suspend: here::can_be_continued(),
+        marks_pastes: here::MARKS_PASTES,
         names: super::report::names(),
         ..Config::default()
     }

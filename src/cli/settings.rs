@@ -1,5 +1,5 @@
-//! Owns where an option's value comes from: the flag, then the environment (both by clap), then the configuration
-//! file `config.ron`, then the default.
+//! Owns the source of an option's value: the flag, then the environment (both by clap), then the configuration file
+//! `config.ron`, then the default.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use crate::app::keymap::{Keymap, Mistake, NAMES};
 use crate::app::model::Palette;
-use crate::platform::{Here, Kernel, Machine, Platform, Sampling, ThisMachine, regular};
+use crate::platform::{Kernel, Machine, Sampling, ThisMachine, here, regular};
 
 /// More than any configuration has.
 const LARGEST: u64 = 1 << 20;
@@ -30,7 +30,7 @@ pub struct Options {
     /// The driver's library, instead of libnvidia-ml.so.1 from the system.
     #[arg(long, global = true, help_heading = EVERYWHERE, env = "OOMDOCTOR_NVML_LIBRARY", value_name = "PATH")]
     nvml_library: Option<PathBuf>,
-    /// Where the devices are; the tests' processes can hold none in /dev.
+    /// The folder of the device files. The processes of the tests can't open those in /dev.
     #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "DIR", default_value = "/dev", hide = true)]
     device_folder: PathBuf,
     /// A folder of entries and fixes to use beside the built-in knowledge; the same name takes the place of one.
@@ -61,14 +61,10 @@ pub struct Look {
 /// The same with every source asked.
 #[derive(Clone, Debug)]
 pub struct Global {
-    /// The driver's library; `None`: the system's.
-    pub nvml_library: Option<PathBuf>,
-    /// Where the devices are.
-    pub device_folder: PathBuf,
+    /// How this machine is read.
+    pub sampling: Sampling,
     /// A folder of entries and fixes to use beside the built-in knowledge.
     pub knowledge: Option<PathBuf>,
-    /// From one reading to the next.
-    pub interval: Duration,
     /// Never signal or change anything.
     pub read_only: bool,
     /// Allow signals also inside a Kubernetes pod.
@@ -86,22 +82,13 @@ pub struct Global {
 }
 
 impl Global {
-    /// How this machine is read.
-    pub fn sampling(&self) -> Sampling {
-        Sampling {
-            nvml_library: self.nvml_library.clone(),
-            device_folder: self.device_folder.clone(),
-            interval: self.interval,
-        }
-    }
-
     /// The processes; those that the configuration protects may not be signaled, and inside a Kubernetes pod none may be.
     pub fn kernel(&self) -> Kernel {
-        ThisMachine::kernel(&self.sampling(), &self.protected, self.allow_kill)
+        ThisMachine::kernel(&self.sampling, &self.protected, self.allow_kill)
     }
 }
 
-/// What `config.ron` may say.
+/// The fields of `config.ron`.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Configuration {
@@ -114,64 +101,64 @@ struct Configuration {
     ascii: bool,
     keys: BTreeMap<String, String>,
     protected: Vec<String>,
-}
-
-/// What the file says, understood.
-#[derive(Debug, Default)]
-struct Understood {
-    said: Configuration,
+    /// The palette that `theme` names.
+    #[serde(skip)]
     palette: Option<Palette>,
-    keys: Keymap,
+    /// What each key means with those of `keys`.
+    #[serde(skip)]
+    keymap: Keymap,
 }
 
-/// Every option's value. Fails with a sentence where the configuration can't be read.
+/// Resolves the value of every option. Fails if the configuration file is invalid.
 pub(super) fn resolve(options: Options, look: Look) -> Result<Global, String> {
-    let folder = Here::config_folder();
+    let folder = here::config_folder();
     let configuration = folder.as_deref().map(|folder| read(&folder.join("config.ron"))).transpose()?;
-    let Understood { said: configuration, palette, keys } = configuration.flatten().unwrap_or_default();
-    // A person's own entries need no setting if they are beside the configuration.
+    let configuration = configuration.unwrap_or_default();
+    // A folder `knowledge` beside the configuration file needs no setting.
     let own_knowledge = folder.map(|folder| folder.join("knowledge")).filter(|folder| folder.is_dir());
     let interval = options.interval.or(configuration.interval.map(Duration::from_secs_f64));
     Ok(Global {
-        nvml_library: options.nvml_library.or(configuration.nvml_library),
-        device_folder: options.device_folder,
+        sampling: Sampling {
+            nvml_library: options.nvml_library.or(configuration.nvml_library),
+            device_folder: options.device_folder,
+            interval: interval.unwrap_or(Duration::from_secs(1)),
+        },
         knowledge: options.knowledge.or(configuration.knowledge).or(own_knowledge),
-        interval: interval.unwrap_or(Duration::from_secs(1)),
         read_only: options.read_only || configuration.read_only,
         allow_kill: options.allow_kill,
         keep_log: configuration.keep_log.unwrap_or(true),
-        palette: look.theme.or(palette),
+        palette: look.theme.or(configuration.palette),
         ascii: look.ascii || configuration.ascii,
-        keys: Arc::new(keys),
+        keys: Arc::new(configuration.keymap),
         protected: configuration.protected,
     })
 }
 
-fn read(path: &Path) -> Result<Option<Understood>, String> {
+fn read(path: &Path) -> Result<Configuration, String> {
     let text = match regular::read(path, LARGEST).and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other)) {
         Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Configuration::default()),
         Err(error) => return Err(format!("{} can't be read: {error}", path.display())),
     };
-    let understood = parse(&text).map_err(|error| format!("{}:{error}", path.display()))?;
-    if understood.said.nvml_library.is_some() && !Here::may_name_a_library(path) {
+    let configuration = parse(&text).map_err(|error| format!("{}:{error}", path.display()))?;
+    if configuration.nvml_library.is_some() && !here::may_name_a_library(path) {
         return Err(format!(
             "{}: nvml_library: this file is not root's, and root loads no library that somebody else names; give it as --nvml-library",
             path.display()
         ));
     }
-    Ok(Some(understood))
+    Ok(configuration)
 }
 
 /// The error begins with its line and column.
-fn parse(text: &str) -> Result<Understood, String> {
+fn parse(text: &str) -> Result<Configuration, String> {
     // Editors on Windows write a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim().is_empty() {
-        return Ok(Understood::default());
+        return Ok(Configuration::default());
     }
     let options = ron::Options::default().with_default_extension(Extensions::IMPLICIT_SOME);
-    let configuration: Configuration = options.from_str(text).map_err(|error| {
+    let mut configuration: Configuration = options.from_str(text).map_err(|error| {
         let at = error.span.start;
         format!("{}:{}: {}", at.line, at.col, in_words(&error.code))
     })?;
@@ -184,13 +171,12 @@ fn parse(text: &str) -> Result<Understood, String> {
     if let Some(interval) = configuration.interval {
         in_range(interval).map_err(|error| format!("{}: interval: {error}", place(text, "interval")))?;
     }
-    let palette = match &configuration.theme {
-        Some(name) => Some(palette(name).map_err(|error| at_word(text, name, &error))?),
-        None => None,
-    };
+    if let Some(name) = &configuration.theme {
+        configuration.palette = Some(palette(name).map_err(|error| at_word(text, name, &error))?);
+    }
     let own: Vec<(String, String)> = configuration.keys.clone().into_iter().collect();
-    let keys = Keymap::with(&own).map_err(|mistake| in_keys(text, &mistake))?;
-    Ok(Understood { said: configuration, palette, keys })
+    configuration.keymap = Keymap::with(&own).map_err(|mistake| in_keys(text, &mistake))?;
+    Ok(configuration)
 }
 
 fn in_keys(text: &str, mistake: &Mistake) -> String {
@@ -257,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mistake_is_named_with_its_place_and_what_was_meant() {
+    fn an_error_has_its_place_and_the_name_that_was_probably_meant() {
         let error = parse("(\n  intervall: 2,\n)").unwrap_err();
         assert!(error.starts_with("2:") && error.contains("did you mean `interval`?"), "{error}");
         let error = parse("(colour: \"red\")").unwrap_err();
@@ -274,33 +260,33 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_order_mark_is_no_mistake_and_a_single_backslash_is_told_how_to_write() {
-        let set = parse("\u{feff}(interval: 2.5)\n").unwrap().said;
+    fn a_byte_order_mark_is_accepted_and_an_error_explains_how_to_write_a_backslash() {
+        let set = parse("\u{feff}(interval: 2.5)\n").unwrap();
         assert_eq!(set.interval, Some(2.5));
-        assert_eq!(parse("\u{feff}").unwrap().said, Configuration::default());
+        assert_eq!(parse("\u{feff}").unwrap(), Configuration::default());
         for path in [r"C:\Users\ada\entries", r"C:\new", r"D:\x\entries", r"C:\ada"] {
             let error = parse(&format!("(\n  knowledge: \"{path}\",\n)")).unwrap_err();
             assert!(error.starts_with("2:") && error.contains("raw"), "{error}");
             let written = [format!("r\"{path}\""), format!("\"{}\"", path.replace('\\', "\\\\"))];
             for string in written {
-                assert_eq!(parse(&format!("(knowledge: {string})")).unwrap().said.knowledge, Some(path.into()));
+                assert_eq!(parse(&format!("(knowledge: {string})")).unwrap().knowledge, Some(path.into()));
             }
         }
     }
 
     #[test]
-    fn what_is_set_is_taken() {
+    fn the_values_of_the_file_are_used() {
         let set = parse("(theme: \"colour-blind\", ascii: true, keep_log: false, protected: [\"train.py\"], keys: {\"F9\": \"end\"})")
             .unwrap();
-        assert_eq!((set.palette, set.said.ascii, set.said.keep_log), (Some(Palette::ColourBlind), true, Some(false)));
-        assert_eq!(set.said.protected, ["train.py"]);
-        assert_eq!(set.keys.key_of(crate::app::action::Action::End), Some("F9"));
+        assert_eq!((set.palette, set.ascii, set.keep_log), (Some(Palette::ColourBlind), true, Some(false)));
+        assert_eq!(set.protected, ["train.py"]);
+        assert_eq!(set.keymap.key_of(crate::app::action::Action::End), Some("F9"));
     }
 
     #[test]
-    fn an_empty_file_says_nothing() {
-        assert_eq!(parse(" \n").unwrap().said, Configuration::default());
-        let set = parse("(interval: 2.5, read_only: true, knowledge: \"/k\")").unwrap().said;
+    fn an_empty_file_sets_nothing() {
+        assert_eq!(parse(" \n").unwrap(), Configuration::default());
+        let set = parse("(interval: 2.5, read_only: true, knowledge: \"/k\")").unwrap();
         assert_eq!((set.interval, set.read_only, set.knowledge), (Some(2.5), true, Some("/k".into())));
     }
 }

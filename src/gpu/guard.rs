@@ -1,8 +1,6 @@
 //! Owns the question "may this process be signalled at all, and if not, why": one list of refusals, asked when a
 //! person points at a process, again when they confirm, and again at the signal with what the kernel says then.
 
-use std::fmt;
-
 use super::{GpuProcess, ProcessKey};
 
 /// A signal a person can ask for.
@@ -46,79 +44,60 @@ pub struct Suspect<'a> {
     pub proved: bool,
 }
 
-/// Why nothing is signalled.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Why nothing is signaled.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// PID 0, 1, or one that no process can have.
+    #[error("PID {0} is never ended: it is not an ordinary process")]
     ReservedPid(u32),
     /// This program itself or one it runs in.
+    #[error("{0} is this program or one it runs in, so it is left alone")]
     Lineage(u32),
     /// A thread of the kernel.
+    #[error("{0} is part of the kernel and can't be ended")]
     KernelThread(u32),
     /// A thread's id, not a process's; the second is its process.
+    #[error("{0} is a thread of process {1}, so name {1} instead")]
     Thread(u32, u32),
     /// The display, the session, a driver daemon…; the text says which.
+    #[error("{0} is left alone: {1}")]
     Protected(u32, String),
-    /// Not ours, and we are not root.
+    /// Another user's, and the viewer is not root.
+    #[error("{0} belongs to {1}: ask them, or whoever runs this machine")]
     OtherUser(u32, String),
     /// The driver's PID may be another process's here.
+    #[error(
+        "the driver's PID {0} can't be proved to be that process here (another container's, perhaps), so nothing is signalled"
+    )]
     Unproved(u32),
-    /// It ended in the meantime.
+    /// It exited in the meantime.
+    #[error("{0} has already ended")]
     Gone(u32),
     /// The PID belongs to another process now.
+    #[error("PID {0} belongs to another process by now")]
     Reused(u32),
     /// It runs another program than the one that was shown, or gave itself another title; the text is its command line.
+    #[error("{0} calls itself {now} now, so look again first", now = brief(.1))]
     Changed(u32, String),
-    /// The one that it should have ended with, the second, was not signalled.
+    /// The one that it should have ended with, the second, was not signaled.
+    #[error("{0} works for {1}, which was not signalled, so it was left alone, too")]
     Follows(u32, u32),
     /// The reading is a recording or another machine's.
+    #[error("this is a recording or another machine's reading: nothing here is ended because of it")]
     NotHere,
+    #[error("started with --read-only: nothing is ended")]
     ReadOnly,
     /// Inside a Kubernetes pod, and not started with `--allow-kill`.
+    #[error(
+        "inside a Kubernetes pod nothing is signaled and no release is requested; start with --allow-kill to allow it"
+    )]
     InPod,
     /// It was seen at work, so its program is not asked to release memory; the text is its activity.
+    #[error("{0} is busy ({1}), so its program is not asked to release memory")]
     Busy(u32, String),
     /// The kernel or /proc said no; the text is its own word.
+    #[error("{0} could not be signalled: {1}")]
     Failed(u32, String),
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Refusal::ReservedPid(pid) => write!(f, "PID {pid} is never ended: it is not an ordinary process"),
-            Refusal::Lineage(pid) => write!(f, "{pid} is this program or one it runs in, so it is left alone"),
-            Refusal::KernelThread(pid) => write!(f, "{pid} is part of the kernel and can't be ended"),
-            Refusal::Thread(thread, pid) => write!(f, "{thread} is a thread of process {pid}, so name {pid} instead"),
-            Refusal::Protected(pid, why) => write!(f, "{pid} is left alone: {why}"),
-            Refusal::OtherUser(pid, user) => {
-                write!(f, "{pid} belongs to {user}: ask them, or whoever runs this machine")
-            }
-            Refusal::Unproved(pid) => write!(
-                f,
-                "the driver's PID {pid} can't be proved to be that process here (another container's, perhaps), so nothing is signalled"
-            ),
-            Refusal::Gone(pid) => write!(f, "{pid} has already ended"),
-            Refusal::Reused(pid) => write!(f, "PID {pid} belongs to another process by now"),
-            Refusal::Changed(pid, now) => {
-                write!(f, "{pid} calls itself {} now, so look again first", brief(now))
-            }
-            Refusal::Follows(pid, first) => {
-                write!(f, "{pid} works for {first}, which was not signalled, so it was left alone, too")
-            }
-            Refusal::NotHere => {
-                write!(f, "this is a recording or another machine's reading: nothing here is ended because of it")
-            }
-            Refusal::ReadOnly => write!(f, "started with --read-only: nothing is ended"),
-            Refusal::InPod => write!(
-                f,
-                "inside a Kubernetes pod nothing is signaled and no release is requested; start with --allow-kill to allow it"
-            ),
-            Refusal::Busy(pid, activity) => {
-                write!(f, "{pid} is busy ({activity}), so its program is not asked to release memory")
-            }
-            Refusal::Failed(pid, text) => write!(f, "{pid} could not be signalled: {text}"),
-        }
-    }
 }
 
 /// A command line within a sentence.

@@ -25,6 +25,14 @@ impl<T> Reading<T> {
         }
     }
 
+    /// The figure, if known, to be changed.
+    pub(super) fn known_mut(&mut self) -> Option<&mut T> {
+        match self {
+            Reading::Known(value) => Some(value),
+            _ => None,
+        }
+    }
+
     /// Why it is not known: `unsupported`, `denied`, `not-available` or `failed: TEXT`; `None` where it is known.
     pub fn reason(&self) -> Option<String> {
         match self {

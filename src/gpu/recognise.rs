@@ -1,14 +1,17 @@
 //! Owns telling what a process is as people know it ("Jupyter kernel sweep.ipynb", "Ollama runner"), and which
-//! processes should not be ended by default. Pure functions over what /proc says; the patterns are facts about other
-//! people's programs (`engines`, `tools` and `system` hold them by kind). Knows nothing of /proc or the driver.
+//! processes should not be terminated by default. Pure functions over what /proc says; the patterns are facts about other
+//! people's programs (`engines`, `tools` and `system` hold them by kind, `names` reads those that are names alone). Knows
+//! nothing of /proc or the driver.
 
 mod engines;
 pub mod invocation;
 pub mod kin;
+pub mod names;
 mod system;
 mod tools;
 mod traits;
 
+pub use system::protected;
 pub use traits::Traits;
 
 use invocation::Invocation;
@@ -23,19 +26,13 @@ pub fn recognise(traits: &Traits) -> Option<String> {
         .or_else(|| run.python_label())
 }
 
-/// Why a process should not be ended unless the user insists, for a phrase such as "it is …"; `None` for all others.
-/// `comm` is the kernel's name (cut at 15 bytes), `command` the arguments joined by spaces.
-pub fn protected(comm: &str, command: &str) -> Option<&'static str> {
-    system::protected(comm, command)
-}
-
 /// As [`protected`] where the kernel's name is not at hand: the program's own stands for it.
 pub fn protected_command(command: &str) -> Option<&'static str> {
     let program = command.split_ascii_whitespace().next().unwrap_or_default();
     // A title such as `sshd: a@pts/0`, or the brackets of one without arguments.
     let name = invocation::base(program).trim_end_matches(':').trim_matches(['[', ']']);
-    let comm: String = name.chars().take(system::COMM_BYTES).collect();
-    system::protected(&comm, command)
+    let comm: String = name.chars().take(names::COMM_BYTES).collect();
+    protected(&comm, command)
 }
 
 #[cfg(test)]

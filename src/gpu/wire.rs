@@ -2,11 +2,10 @@
 //! `<field>_reason` stands beside it. A macro, because serde has no attribute that yields two fields from one.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use schemars::{Schema, json_schema};
-use serde::de::{DeserializeOwned, Error, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, Error, MapAccess};
 use serde_json::{Map, Value};
 
 /// Declares a struct of plain fields and `Reading` fields with the wire form of the contract.
@@ -133,29 +132,8 @@ pub(crate) fn describe_reason(schema: &mut Schema, reading: &str) {
 }
 
 /// A field's name, copied only where it is written with escapes.
-pub(crate) struct Name<'de>(pub Cow<'de, str>);
-
-impl<'de> Deserialize<'de> for Name<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl<'de> Visitor<'de> for Text {
-            type Value = Name<'de>;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("a name")
-            }
-
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Name<'de>, E> {
-                Ok(Name(Cow::Borrowed(text)))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Name<'de>, E> {
-                Ok(Name(Cow::Owned(text.to_owned())))
-            }
-        }
-        deserializer.deserialize_str(Text)
-    }
-}
+#[derive(Deserialize)]
+pub(crate) struct Name<'a>(#[serde(borrow)] pub Cow<'a, str>);
 
 /// The next value, its name in the error.
 pub(crate) fn next<'de, T: Deserialize<'de>, A: MapAccess<'de>>(map: &mut A, field: &str) -> Result<T, A::Error> {

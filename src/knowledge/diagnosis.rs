@@ -9,8 +9,7 @@ use serde::Serialize;
 use super::facts::Facts;
 pub use super::kinds::{CauseKind, Certainty, MemoryKind, Oom, Phase, Platform, Stage};
 use super::run::Run;
-use super::sign::Shown;
-use crate::ids::EntryId;
+use crate::ids::{EntryId, FixId};
 use crate::units::WallTime;
 
 /// A figure found in the log and its place, which the screen underlines.
@@ -34,6 +33,15 @@ pub struct Match {
     pub line: usize,
     /// That line, without control characters.
     pub text: String,
+}
+
+/// A sign that a log shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    pub that: String,
+    pub fixes: Vec<FixId>,
+    /// What must hold in addition, where the log does not tell: "if it is vLLM 0.6.4".
+    pub condition: Option<String>,
 }
 
 /// What a log says, read alone.

@@ -1,6 +1,8 @@
 //! Owns telling a document from a log. Guides, manuals, changelogs and source files contain messages about memory
 //! although nothing failed. A bug report also has headings and code, but it is not a document.
 
+use std::sync::LazyLock;
+
 use super::pattern::Pattern;
 use crate::effort;
 use crate::log::PastedLog;
@@ -36,9 +38,7 @@ fn count(text: &str, is_counted: impl Fn(&str) -> bool) -> usize {
 /// A page's head as site generators read it (a title between two lines of dashes or plus signs), or a
 /// comment with its licence.
 fn has_head(text: &str) -> bool {
-    static KEY: Pattern = Pattern::fixed(
-        r"^(?:title|description|sidebar\w*|slug|layout|permalink|weight|ms\.\w+)\s*[:=]\s*\S|[Cc]opyright \d{4}",
-    );
+    static KEY: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("page_key"));
     let mut lines = lines(text).skip_while(|line| line.trim().is_empty());
     let first = lines.next().unwrap_or_default().trim_end();
     let end = match first {
@@ -52,42 +52,27 @@ fn has_head(text: &str) -> bool {
 
 /// Whether the text has what only a run prints (a frame, a timestamp) or, if `told`, what only its user writes, as "my".
 fn holds_traces(text: &str, told: bool) -> bool {
-    static PRINTED: Pattern = Pattern::fixed(concat!(
-        r"^Traceback \(most recent call last\)|^\W*File \x22[^\x22]+\x22, line \d+|, line \d+, in \w|^\s+at [\w.$]+\(",
-        r"|^\W{0,3}\d{4}-\d\d-\d\d[T ]\d\d:\d\d|^\W{0,3}\d\d:\d\d:\d\d\b|^[A-Z]\w\w[ ]+\d+[ ]\d\d:\d\d|^\[?[IWEF]\d{4} \d\d:"
-    ));
-    static TOLD: Pattern = Pattern::fixed(concat!(
-        r"\b(?:I|I'm|I've|I'd|[Mm]y|me)\b[ ,.]|^(?:#+[ ]|\*\*)(?:Describe|To [Rr]epro|Steps? to|Expected|Actual|Your [Qq]uestion|Environment|System|Operating|OS\b|GPU\b|VRAM|What (?:happened|did)|Is there an existing|Checklist|Checks|Console|Debug|Logs?\b|Full|Repro|Screenshot|Version|Your|Bug\b|Traceback|Output|Additional)",
-        r"|·[ ](?:description|comment)[ ]·|\bcommented\b|^(?:Hardware|OS|GPU|Version|Environment)\s*:|(?i)\bthanks?\b|same (?:issue|problem|error)|\?\s*$|please help"
-    ));
+    static PRINTED: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("page_printed"));
+    static TOLD: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("page_told"));
     lines(text).any(|line| PRINTED.is_match(line) || told && TOLD.is_match(line))
 }
 
 /// reStructuredText: directives, targets, roles and headings that are underlined.
 fn is_manual(text: &str) -> bool {
-    static MARKUP: Pattern =
-        Pattern::fixed(r"^\s*\.\. [\w-]+::|^\.\. _[^:\n]+:|:(?:ref|doc|class|func|meth|attr|mod|issue|pr):`");
+    static MARKUP: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("page_markup"));
     count(text, |line| MARKUP.is_match(line)) >= 3
 }
 
 /// Versions as headings, their changes as lists below.
 fn is_changelog(text: &str) -> bool {
-    static VERSION: Pattern = Pattern::fixed(r"^#{1,3}[ ]\[?(?:[A-Za-z.]+[ ])?v?\d+\.\d+(?:\.\w+)*\]?(?:[ (].*)?$");
+    static VERSION: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("page_version"));
     count(text, |line| VERSION.is_match(line)) >= 3
         && count(text, |line| line.starts_with("- ") || line.starts_with("* ")) >= 6
 }
 
 fn is_guide(text: &str) -> bool {
-    static HEADING: Pattern = Pattern::fixed(
-        r"^#{1,4}[ ]\S|^\d+\.[ ](?:[A-Z][\w ()-]{3,50}|[^ -~].{2,60})$|^(?:(?:Fix|Solution|Solución|Solução|Lösung|Решение|Step|Method|Cause|Symptom|Problem|Option)s?(?: \d+)?(?::|$)|(?:How to|Fix(?:ing)?[ ]|Cómo[ ]|Como[ ]|Как[ ]|Comment[ ]|Common|Quick|Introduction|Conclusion|Understanding|Prerequisites|Troubleshooting|Possible|Related)\b[^.]{0,60}$)|^(?:\*\*|__)[^*_]{3,60}(?:\*\*|__):?\s*$",
-    );
-    static ADVICE: Pattern = Pattern::fixed(concat!(
-        r"^\s*(?:[-*]|•|\d+[.)]|#+)?\s*(?:\*\*|`)?(?:Fix \d+: |Step \d+: |Solution \d+: |Solution: |Fix: )?(?:Reduce|Lower|Decrease|Use|Try|Set|Increase|Enable|Disable|Check|Close|Restart|Install|Make sure|Consider|Add|Avoid|Ensure|Upgrade|Switch|Clear|Start|Verify|Limit|Offload|Monitor|Choose|Free)\s+\w",
-        r"|(?i)\b(?:you can|you should|you may|you might|you will|you need|we recommend|it is recommended|can be (?:solved|fixed|avoided|reduced|addressed)|to (?:fix|solve|avoid|resolve|reduce) (?:this|the|it)|consider \w+ing|try (?:to )?(?:reduc|lower|decreas|us|increas|sett)\w*)\b",
-        // The same in Chinese, Japanese, Korean, Russian, Arabic, Spanish and Portuguese, French, German.
-        r"|^\d+\.[ ](?:减小|降低|使用|清理|监控|启用|检查|关闭|限制)|建议|可以通过|请(?:尝试|检查|使用|减小|确保)|解决(?:方案|方法|办法)|してください|解決(?:策|方法)|対処法|対策|하세요|해결|Попробуйте|Уменьшите|Используйте|Проверьте|Решение|استخدم|تأكد|يمكنك|قلل|الحل|جرّب|حاول|يجب",
-        r"|(?:Reduz[ac]\w*|Utilice|Pruebe|Usa|Use o|Intenta|Asegúrate|Verifi(?:ca|que)|Solución|Solução|Utilisez|Réduisez|Essayez|Vérifiez|Verwenden Sie|Reduzieren Sie|Versuchen Sie|Stellen Sie sicher|Lösung)\b"
-    ));
+    static HEADING: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("page_heading"));
+    static ADVICE: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("page_advice"));
     let headings = count(text, |line| HEADING.is_match(line));
     let advices = count(text, |line| ADVICE.is_match(line));
     headings >= 2 && advices >= 3 && headings + advices >= 6
@@ -109,10 +94,7 @@ fn shares(lines: &[&str]) -> (usize, usize) {
 
 /// What only programs have: a definition, a block's beginning or end, a statement's end, a comment over lines.
 fn is_code(line: &str) -> bool {
-    static CODE: Pattern = Pattern::fixed(concat!(
-        r"^\s*(?:async[ ])?(?:def|class|function|struct|enum|template|namespace|fn|impl|func)\b.*[:{(,]?$|^\s*(?:from[ ]\w[\w.]*[ ])?import[ ]\w|^\s*#\s*(?:include|define|if|endif|ifdef|ifndef|else|pragma)\b|^\s*(?:if|for|while|elif|else|elseif|try|except|with|switch|case|return|raise|throw|yield|end)\b[^.!?]*[:{;)(,\]]?\s*$",
-        r"|[;{}]\s*(?:\\|//.*|/\*.*)?$|^\s*[)}\]]+[,;]?\s*$|^\s*/?\*{1,2}(?:[ ]|$|/)|^\s*//|^\s*%\s|\x22{3}|^\s*@\w+|^[\s\w.,*&\[\]()]*[\w)\]][ ](?:=|==|!=|\+=|:=|->|=>|\|\||&&)[ ]|^\s+\w[\w.]*\(.*\)$|\($|\[$|^\s*[\w.:]+\(.*,$|^\s*[rfbu]?\x22.*\x22,?\)*$|^\s*[\w.]+,$|^\s*[A-Z]\w+ ?="
-    ));
+    static CODE: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("page_code"));
     CODE.is_match(line)
 }
 
@@ -123,10 +105,7 @@ fn is_plain(line: &str) -> bool {
 
 /// Whether the line stands in a program's text: statements and comments above and below, and nothing that a run prints.
 pub(crate) fn stands_in_program(log: &PastedLog, number: usize) -> bool {
-    static OUTPUT: Pattern = Pattern::fixed(concat!(
-        r"Traceback \(|^\W*File \x22|, line \d+, in \w|^\s*at [\w.$:<>]+ ?\(|^\s*\x22[\w.-]+\x22\s*:|^\s*\[\w+\] \(\d+\)|^\s*@ |0x[0-9a-f]{8,}|^\s*(?:E\s+)?[\w.]+(?:Error|Exception)\b:",
-        r"|^\W{0,3}\d{4}[-/]\d\d[-/]\d\d|\d\d:\d\d:\d\d|^\[?[IWEF]\d{4} |^\s*\|.*\|\s*$|\d+%\||^\w+_\w+: |^-+>|^[$>]|^(?:In|Out) ?\[|\b(?:INFO|WARN(?:ING)?|ERROR|DEBUG)\b[ :\]]|^\[\w"
-    ));
+    static OUTPUT: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("page_output"));
     if log.brief(number).is_none_or(|line| OUTPUT.is_match(line)) {
         return false;
     }
@@ -152,13 +131,10 @@ fn block(log: &PastedLog, places: impl Iterator<Item = usize>) -> Vec<&str> {
 
 /// Whether the line continues a sentence of the line above it, in prose that is no personal report.
 pub(crate) fn continues_prose(log: &PastedLog, number: usize) -> bool {
-    static BEGUN: Pattern =
-        Pattern::fixed(r"^[\s#*/%>-]*(?:[A-Za-z(`'\x22*][\w'`\x22()*/.,-]*,?[ ]){5,}[\w'`\x22()*/-]+,?\s*$");
+    static BEGUN: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("page_begun"));
     // Words of a person who tells what happened to them.
-    static OWN: Pattern =
-        Pattern::fixed(r"\b(?:I|I'm|I've|[Mm]y|[Ww]e|[Oo]ur|me)\b|\?\s*$|\b(?:crashed|failed|died)\b");
-    static GOES_ON: Pattern =
-        Pattern::fixed(r"^[\s#*/%>-]*\(?[a-z][a-z-]*(?:[ ][\w'`\x22()*/-]+[.,;]?)*(?: \([^()]*\)[.,]?)?\s*$");
+    static OWN: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("page_own"));
+    static GOES_ON: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("page_goes_on"));
     let mut near = (number.saturating_sub(NEAR).max(1)..=number + NEAR).filter_map(|near| log.brief(near));
     let above = number.checked_sub(1).and_then(|above| log.brief(above));
     above.is_some_and(|line| BEGUN.is_match(line))

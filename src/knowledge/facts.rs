@@ -44,55 +44,41 @@ pub enum Fact {
 }
 
 /// The figures that the log prints. A figure that it does not print is absent.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Facts {
     /// The device index as printed: the framework's, which may differ from the driver's.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<u32>,
     /// The size of the allocation that failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub requested_bytes: Option<Bytes>,
     /// The capacity of the device, or of system memory where that ran out.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub total_bytes: Option<Bytes>,
     /// Free or available when it failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub free_bytes: Option<Bytes>,
     /// In use by the framework's allocator.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub allocated_bytes: Option<Bytes>,
     /// The total of the allocator (PyTorch 1.4 to 2.1: "reserved in total").
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reserved_bytes: Option<Bytes>,
     /// Reserved by the allocator but not in use (PyTorch 1.0 to 1.3: "cached").
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reserved_unallocated_bytes: Option<Bytes>,
     /// In use by the failed process: "this process has X".
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub process_bytes: Option<Bytes>,
     /// The limit that was hit: of a cgroup, of MPS ("max allowed"), or a memory fraction.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit_bytes: Option<Bytes>,
     /// Other processes with their VRAM, as the log names them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub other_processes: Vec<NamedProcess>,
     /// The process that the kernel ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub victim_pid: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub victim_name: Option<String>,
     /// The anonymous RSS of the process that the kernel ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub victim_rss_bytes: Option<Bytes>,
     /// The context length that was requested.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
     /// The tokens that fit in the KV cache.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
     /// The exit code of the job.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i64>,
 }
 

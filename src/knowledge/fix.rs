@@ -10,9 +10,10 @@ use super::diagnosis::{CauseKind, MemoryKind, Phase, Platform, Stage};
 use crate::ids::FixId;
 
 /// What taking a fix costs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all(serialize = "kebab-case"))]
 pub enum Safety {
+    #[default]
     Safe,
     /// The job becomes slower.
     CostsSpeed,
@@ -197,6 +198,9 @@ pub struct Fix {
     /// Programs in which it changes nothing.
     #[serde(default)]
     pub not_for: Vec<String>,
+    /// Fixes that do no more than this one: where it was tried and did not help, they do not either.
+    #[serde(default)]
+    pub covers: Vec<FixId>,
     #[serde(default)]
     pub leads: Leads,
     #[serde(default)]

@@ -41,6 +41,11 @@ pub fn judge(base: &KnowledgeBase) -> Vec<Fault> {
         faults.extend(found.into_iter().map(|what| Fault { of: entry.id.to_string(), what }));
     }
     for fix in base.fixes() {
+        let unknown = fix.covers.iter().filter(|id| base.fix(**id).is_none());
+        faults.extend(unknown.map(|id| Fault {
+            of: format!("fixes/{}", fix.id),
+            what: format!("there is no fix {id} for it to cover"),
+        }));
         faults.extend(fix_form(fix).into_iter().map(|what| Fault { of: format!("fixes/{}", fix.id), what }));
     }
     for sign in base.signs() {

@@ -15,6 +15,7 @@ use super::program::ProgramRule;
 use super::recognize::PhaseRule;
 use super::release::Release;
 use super::run::RunRule;
+use super::settings;
 use super::sign::Sign;
 use super::version::VersionRule;
 use crate::ids::{EntryId, FixId};
@@ -45,7 +46,8 @@ enum Kind<'a> {
     Releases(&'a str),
     /// A log in which nothing failed.
     Innocent(&'a str),
-    /// `src/memory/table.rs` reads the models; anything else is nobody's.
+    /// Models, names of processes, what a report leaves out and the tables of advice, which are read elsewhere; files of no
+    /// known kind.
     Other(&'a str),
 }
 
@@ -64,7 +66,8 @@ impl Source {
             Some(("fixes", id)) => Kind::Fix(id),
             Some(("signs", name)) => Kind::Signs(name),
             Some(("releases", name)) => Kind::Releases(name),
-            Some(("models", _)) => Kind::Other(path),
+            Some(("advice" | "memory" | "models" | "redact", _)) => Kind::Other(path),
+            None if stem == "processes" => Kind::Other(path),
             Some(("entries", id)) => Kind::Entry(id),
             _ => Kind::Entry(stem),
         }
@@ -167,7 +170,8 @@ impl Loaded {
                 Kind::Entry("versions") => loaded.versions = parse(source)?,
                 Kind::Entry("questions") => loaded.questions = parse(source)?,
                 Kind::Entry("glossary") => loaded.glossary = parse(source)?,
-                Kind::Entry("patterns") => is_built_in(source)?,
+                Kind::Entry("patterns") => is_built_in(source, &pattern::named_text())?,
+                Kind::Entry("settings") => is_built_in(source, &settings::table())?,
                 Kind::Entry(id) => loaded.entries.push(entry(source, EntryId::new(id))?),
                 Kind::Fix(id) => loaded.fixes.push(Fix { id: FixId::new(id), ..parse(source)? }),
                 Kind::Signs(_) => loaded.signs.extend(parse::<Vec<Sign>>(source)?),
@@ -200,13 +204,13 @@ impl Loaded {
     }
 }
 
-/// The named patterns of the program are those that it was built with.
-fn is_built_in(patterns: &Source) -> Result<(), LoadError> {
-    if patterns.text == pattern::named_text() {
+/// Fails for a table that differs from the one that the program was built with and always uses.
+fn is_built_in(source: &Source, built_in: &str) -> Result<(), LoadError> {
+    if source.text == built_in {
         return Ok(());
     }
-    let message = "named patterns are part of the program: build it with this file".to_owned();
-    Err(LoadError { path: patterns.path.clone(), line: 1, column: 1, message })
+    let message = "these are part of the program: build it with this file".to_owned();
+    Err(LoadError { path: source.path.clone(), line: 1, column: 1, message })
 }
 
 fn entry(source: &Source, id: EntryId) -> Result<Entry, LoadError> {

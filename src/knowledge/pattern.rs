@@ -2,7 +2,6 @@
 //! space may be missing (wraps). Matching takes linear time. A pattern is compiled on first use, and only if a text
 //! contains the words that each of its matches contains.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, OnceLock};
 
@@ -23,15 +22,20 @@ const SHORT: usize = 2048;
 #[derive(Debug, Deserialize)]
 #[serde(from = "String")]
 pub struct Pattern {
-    source: Cow<'static, str>,
+    source: String,
     needles: OnceLock<Needles>,
     short: OnceLock<Option<meta::Regex>>,
     regex: OnceLock<Option<Regex>>,
 }
 
 /// The patterns with a name (`knowledge/patterns.ron`), packed by `build.rs`.
-static NAMED: LazyLock<BTreeMap<String, Vec<String>>> =
-    LazyLock::new(|| ron::from_str(&named_text()).unwrap_or_default());
+static NAMED: LazyLock<BTreeMap<String, Vec<String>>> = LazyLock::new(|| {
+    let mut named: BTreeMap<String, Vec<String>> = ron::from_str(&named_text()).unwrap_or_default();
+    for pattern in named.values_mut().flatten() {
+        *pattern = pattern.lines().map(str::trim_start).collect();
+    }
+    named
+});
 
 /// The file that names patterns, as the program was built with it.
 pub fn named_text() -> String {
@@ -59,18 +63,15 @@ pub fn each<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Pattern>, 
 
 impl From<String> for Pattern {
     fn from(source: String) -> Pattern {
-        Pattern::with(Cow::Owned(named_by(&source).map_or(source, |patterns| patterns.join("|"))))
+        let source = named_by(&source).map_or(source, |patterns| patterns.join("|"));
+        Pattern { source, needles: OnceLock::new(), short: OnceLock::new(), regex: OnceLock::new() }
     }
 }
 
 impl Pattern {
-    /// A pattern of the program's own.
-    pub const fn fixed(source: &'static str) -> Pattern {
-        Pattern::with(Cow::Borrowed(source))
-    }
-
-    const fn with(source: Cow<'static, str>) -> Pattern {
-        Pattern { source, needles: OnceLock::new(), short: OnceLock::new(), regex: OnceLock::new() }
+    /// A pattern that the program itself uses, by its name.
+    pub fn named(name: &str) -> Pattern {
+        Pattern::from(format!("{{{name}}}"))
     }
 
     /// As written in the entry.
@@ -317,6 +318,23 @@ mod tests {
             }
         }
         assert!(matched > 1000, "{matched}");
+    }
+
+    #[test]
+    fn every_named_pattern_is_a_regular_expression() {
+        assert!(NAMED.len() > 30);
+        for (name, patterns) in NAMED.iter() {
+            assert!(patterns.iter().all(|pattern| compile(pattern).is_ok()), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_name_in_the_code_is_one_of_a_pattern() {
+        for code in [include_str!("quotation.rs"), include_str!("document.rs")] {
+            for (name, _) in code.split("Pattern::named(\"").skip(1).filter_map(|rest| rest.split_once('"')) {
+                assert!(named(name).is_some(), "{name}");
+            }
+        }
     }
 
     #[test]

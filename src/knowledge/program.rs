@@ -41,6 +41,17 @@ pub struct Facts {
     /// Where to set its environment variables, if people do not start it from a shell.
     pub variables_are_set: Option<BySystem>,
     pub is: Vec<Trait>,
+    /// How a job requests another GPU from it, if it is a scheduler.
+    pub requests_gpu: Option<GpuRequest>,
+}
+
+/// How a job requests a larger GPU: what to do, the line to change, and where that line is right.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GpuRequest {
+    pub how: String,
+    pub command: String,
+    pub versions: String,
 }
 
 /// A text for each system.

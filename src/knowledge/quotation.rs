@@ -2,6 +2,7 @@
 //! although nothing failed, and so does prose between backticks unless a person reports a failure this way.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use super::document::{continues_prose, stands_in_program};
 use super::pattern::Pattern;
@@ -118,33 +119,13 @@ impl Part {
 
 /// Whether a line of source code is shown, as a traceback, a diff or an editor does.
 fn is_source(line: &str) -> bool {
-    static SOURCE: Pattern = Pattern::fixed(concat!(
-        // Behind a diff mark, an arrow, a box border or a line number.
-        r"^\s*(?:(?:[-+>|]|│|❱)+\s*)*(?:\d+\s+)?(?:(?:\||│)\s*)*(?:",
-        r"(?:raise|return|throw|assert|echo|grep)\b\s*[\w('\x22]",
-        r"|(?:if|elif|with|for|while|def|class|except|try|} ?catch)\b.*[:{(,]\s*(?:#.*)?$",
-        r"|(?:print|printf|log(?:ger|ging|_\w+)?(?:\.\w+)?|console\.\w+|warnings?\.warn|self\.\w+\.\w+|fprintf|GGML_LOG_\w+|describe|it|[Ee]xpect|pytest\.\w+)\s*\(",
-        r"|#(?:define|include|ifdef|ifndef|pragma)\b|(?:std::)?c(?:err|out) ?<<|(?:else )?if ?\(.*\)\s*\{",
-        r"|(?:except|catch)\b[^:\n]{0,80}:|.*\bin (?:str|repr)\(|.*[;:]\s+raise \w+\(",
-        r"|(?:case|switch|static|const|void|int|auto|let|var|public|private|func|fn)\s.*[;{]\s*$",
-        r"|//+!?\s|/\*|\w+\s*=\s*['\x22(]|[fr]?\x22[^\x22]{0,120}\{(?:\w|\})",
-        // What a call makes of a string; a string that is a statement's end or a list's member.
-        r"|\w+[ ]+:?=[ ][\w.]+\([rfb]?['\x22]|[rfbu]?\x22[^\x22]*\x22\)*;\s*$|'[^'\\]*',\s*$",
-        // A constant, a case, a condition alone on its line, a macro given a string.
-        r"|['\x22]?[A-Z][A-Z0-9_]+['\x22]?\s*[:=]\s*(?:\d+,?\s*$|['\x22][A-Za-z ]+['\x22],?\s*$)|[\w.]+[ ]=[ ]\w+(?:\.\w+)+\s*$",
-        r"|case[ ][\w:.]+:\s*$|(?:\}[ ]?)?(?:else )?if ?\(.*\)\s*$|[A-Z][A-Z0-9_]+\s*\([\w, ]*\x22|\w+,\s*$|\x22\w+\x22,\s*$|\*[ ]@\w",
-        // A call that goes on below or is given a string; a statement's or a comment's end, a macro's line, a stream.
-        r"|(?:[\w.:]|->)+\([^()\x22]*,\s*$|\w+(?:\.|->|::)(?:[a-z_]\w*|Set\w+)\(\x22",
-        r"|(?:(?:[\w.:<>*&]|->)+[ ]?\(|[\w.]+[ ]=[ ]|\x22[^\x22]*\x22|.*\bthrow[ ]|[\w.:]+\)).*\)?\s*;\s*(?:\\|//.*|/\*.*)?\s*$",
-        r")|\*/\s*$|\S\s+\\\s*$|<<[ ]?\x22|[ ]=[ ][\w.:]+;\s*$|\s{2,}raise [\w.]+\("
-    ));
+    static SOURCE: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("quoted_source"));
     SOURCE.is_match(line)
 }
 
 /// Whether a traceback folded into one line ends right before the message: "raise Bad(…) from None some.Error: …".
 fn is_behind_its_source(before: &str) -> bool {
-    static RAISED: Pattern =
-        Pattern::fixed(r"\braise[ ][\w.]+\(.*\)(?:[ ]from[ ]\w+)?[ ]+[\w.]+(?:Error|Exception):[ ][^'\x22]*$");
+    static RAISED: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("quoted_raised"));
     RAISED.is_match(before)
 }
 
@@ -159,9 +140,7 @@ fn is_heading(line: &str) -> bool {
 
 /// A guide's list of symptoms: "#. Error message "CUDA out of memory" was printed in logs."
 fn is_symptom(line: &str) -> bool {
-    static SYMPTOM: Pattern = Pattern::fixed(
-        r"^\s*(?:#\.|\d+[.)]|[-*])\s+(?:(?:[Tt]he|[Aa]n?)\s+)?(?:[Ee]rror|[Mm]essage|[Ee]xception|[Ll]og)[\w ]*\s['\x22](?:[^'\x22\n]+)['\x22]\s+(?:is|was|are|were|may be|will be)\s+(?:printed|displayed|reported|shown|recorded|returned|thrown)|^\s*(?:\d+[.)]|[-*])[ ].*: (?:This|It)[ ](?:can|could|may|might)[ ](?:usually[ ]|often[ ])?be[ ]|\b(?:typically|usually|commonly|often)[ ](?:appears?|shows? up|reads?|looks?)[ ](?:as|like)\b|^\s*(?:How to (?:fix|solve|resolve)|Fix(?:ing)?:?[ ]|Cómo (?:solucionar|resolver|arreglar)|Como (?:resolver|corrigir|solucionar)|Как (?:исправить|решить|устранить)|修复|解决|如何解决|Comment (?:résoudre|corriger))[^\n]{0,60}(?i:out of memory)[^\n]{0,60}$",
-    );
+    static SYMPTOM: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("quoted_symptom"));
     SYMPTOM.is_match(line)
 }
 
@@ -192,16 +171,14 @@ fn end_of(text: &str) -> &str {
 
 /// Whether the text after the quotation explains it.
 fn is_defined(then: &str) -> bool {
-    static DEFINED: Pattern = Pattern::fixed(
-        r"(?i)^['\x22\s]*(?:errors?|messages?)?\s*(?:usually|often|typically|generally|mostly|always)?\s*(?:means?|indicates?)\b[^?\n]*$",
-    );
+    static DEFINED: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("quoted_defined"));
     DEFINED.is_match(then)
 }
 
 /// A changed line beside another one, both indented behind their marks; or one added line of many.
 fn is_in_diff(log: &PastedLog, number: usize, line: &str) -> bool {
-    static CHANGED: Pattern = Pattern::fixed(r"^[-+](?:\s{2,}|\t)[^\s|]");
-    static ADDED: Pattern = Pattern::fixed(r"^\+(?:[^\s+-]|---$|\s*$)");
+    static CHANGED: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("quoted_changed"));
+    static ADDED: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("quoted_added"));
     CHANGED.is_match(line) && count_beside(log, number, &CHANGED) >= 1
         || ADDED.is_match(line) && count_beside(log, number, &ADDED) >= 3
 }
@@ -226,7 +203,7 @@ fn is_comment(line: &str) -> bool {
 
 /// A page that quotes a message to say what it means. ("This error means" is ComfyUI's own word.)
 fn is_explained(log: &PastedLog, number: usize) -> bool {
-    static MEANS: Pattern = Pattern::fixed(r"(?i)^\s*This (?:usually |typically )?(?:means|indicates)\b");
+    static MEANS: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("quoted_means"));
     let next = (number + 1..=number + 4).filter_map(|near| log.brief(near)).find(|line| !line.trim().is_empty());
     next.is_some_and(|line| MEANS.is_match(line))
 }
@@ -253,8 +230,8 @@ fn is_sentence(cell: &str) -> bool {
 
 /// A name alone on its line beside another such: an index of names; or a word in a list of words.
 fn is_listed(log: &PastedLog, number: usize, line: &str) -> bool {
-    static NAME: Pattern = Pattern::fixed(r"^\s*[a-z]\w*(?:\.\w+)+,?\s*$");
-    static WORD: Pattern = Pattern::fixed(r"^[a-z#]+$");
+    static NAME: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("quoted_name"));
+    static WORD: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("quoted_word"));
     if (number.saturating_sub(3).max(1)..=number + 3)
         .all(|near| log.brief(near).is_some_and(|line| WORD.is_match(line)))
     {
@@ -280,15 +257,8 @@ fn is_beside_statement(log: &PastedLog, number: usize) -> bool {
 
 /// Whether the line is a statement of a program, and no frame of a traceback.
 fn is_statement(log: &PastedLog, number: usize) -> bool {
-    static STATEMENT: Pattern = Pattern::fixed(concat!(
-        r"^\s*(?:(?:async[ ])?def[ ]\w+\(.*:\s*$|class[ ]\w+.*[:{]\s*$|(?:pub[ ])?(?:async[ ])?fn[ ]\w+.*\{\s*$",
-        r"|func[ (].*\{\s*$|(?:export[ ])?(?:const|let|var)[ ]\w+.*=|@\w[\w.]*(?:\(.*\))?\s*$|#\[\w+|#include\b",
-        r"|package[ ]\w+;?\s*$|(?:assert|self\.assert\w+|expect|EXPECT_\w+|ASSERT_\w+)\b[ ]?[!(\w]|\x22{3}",
-        r"|from[ ]\w[\w.]*[ ]import[ ]|import[ ]\w[\w., ]*$|return[ ]\w+[.(]|\w+[ ]:=[ ]|(?:it|describe)\(",
-        r"|.*[\w)\]'\x22]\s*;\s*(?:\\|//.*|/\*.*)?\s*$|\}\s*(?:else\b.*)?$|(?:if|for|while|switch) ?\(.*[{)]\s*$|//[ ]|/\*",
-        r"|[a-z]\w*(?:\.\w+)+\([^()]*\)\s*$|[\w.]+[ ]=[ ](?:[\w.]+|\[\]|\{\}|[\w.]+\([^)]*\))\s*(?:#.*)?$|(?:if|for|while|elif|else|try|except)\b[^\n]*:\s*$)"
-    ));
-    static FRAME: Pattern = Pattern::fixed(r"^\s*File[ ]\x22|^[^|]*, line \d+, in ");
+    static STATEMENT: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("quoted_statement"));
+    static FRAME: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("quoted_frame"));
     log.brief(number).is_some_and(|line| STATEMENT.is_match(line))
         && !log.brief(number.saturating_sub(1)).is_some_and(|line| FRAME.is_match(line))
 }
@@ -311,29 +281,16 @@ fn first_with_marks<'l>(mut lines: impl Iterator<Item = &'l str>) -> Option<&'l 
 
 /// Whether prose reports a failure: the message is complete, somebody got it, and the text gives no advice.
 fn is_reported(said: &str, message: &str, then: &str) -> bool {
-    static WHOLE: Pattern = Pattern::fixed(
-        r"^\s*(?:[\w.]*(?:Error|Exception|Exit|error|fatal|FATAL|terminate)\b|\w+:)|\d\s*(?:[KMGT]i?B|bytes)\b|\bsize \d{4}",
-    );
-    static MET: Pattern = Pattern::fixed(concat!(
-        r"(?i)\b(?:I|we|my|our|it|this|which|still|always|just|then|now|script|training|run|job|and|but)\b.*",
-        r"\b(?:ge?t(?:s|ting)?|got|see|saw|find|found|hit|ran into|run(?:ning)? into|receiv\w+|have|had|having|encounter\w*|fac(?:e|ed|ing)|thr(?:ows?|ew)",
-        r"|meet|met|gives?|gave|crash\w*|fail\w*|says?|said|show(?:s|ed|ing)?|print(?:s|ed)|rais(?:es|ed)|report(?:s|ed)|returns?|returned|died|dies|stops?|stopped|result(?:s|ed)?)\b",
-        r"|(?i)\b(?:error|exception|message|output|log|following|traceback)s?\W*(?:is|was|below|here|message|log|info|output)?\W*$"
-    ));
-    static ADVICE: Pattern = Pattern::fixed(concat!(
-        r"(?i)\b(?:if (?:you|it|the|there|a|your|this)|may|might|could|would|can (?:be|see|get|cause|lead|result|happen)|you(?:'ll| will| may| might| can| get| see)",
-        r"|how (?:to|do)|to (?:avoid|prevent|fix|solve|handle|catch)|fix(?:e[sd])?|instead of|in case|unless|whenever|sometimes|such as|e\.g\.|like|means?",
-        r"|resolv\w+|prevents?|avoid\w*|handles?|catch(?:es)?|when you|(?:are|is|can|most|very|will) often|typical\w*|common\w*|usually|no longer|no more|never|without|used to)\b[^.!?]*$"
-    ));
-    static EXPLAINED: Pattern = Pattern::fixed(
-        r"(?i)^[`'\x22\s]*(?:errors?|exceptions?|messages?)?\s*(?:means?|indicates?|is (?:raised|thrown|usually|often|caused)|(?:can|may|might|could|will|should) |usually|occurs?|happens? (?:when|if)|appears? (?:when|if)|, *(?:please )?(?:lower|try|reduce|decrease|set|use|increase|you|then|just|close|restart|see|check)\b)",
-    );
+    static WHOLE: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("quoted_whole"));
+    static MET: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("quoted_met"));
+    static ADVICE: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("quoted_advice"));
+    static EXPLAINED: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("quoted_explained"));
     WHOLE.is_match(message) && MET.is_match(said) && !ADVICE.is_match(said) && !EXPLAINED.is_match(then)
 }
 
 /// `RuntimeError: …` and the like at the line's beginning is output, whatever else the line looks like.
 fn looks_like_output(line: &str) -> bool {
-    static OUTPUT: Pattern = Pattern::fixed(r"^\s*(?:E\s+)?[A-Za-z_][\w.]*(?:Error|Exception|Exit)\b\s*:");
+    static OUTPUT: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("quoted_output"));
     OUTPUT.is_match(line)
 }
 

@@ -72,6 +72,7 @@ impl Release {
             not_stages: Vec::new(),
             when: Vec::new(),
             not_for: Vec::new(),
+            covers: Vec::new(),
             leads: Leads::default(),
             moves: Moves::Either,
             frees: Frees::Unknown,

@@ -34,52 +34,39 @@ pub struct Card {
 }
 
 /// What the log says of the model and the run. What it does not print is absent.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Run {
     /// The architecture as GGUF names it: `llama`, `qwen3moe`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub architecture: Option<String>,
     /// The model's file, folder or name.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// The quantization as the engine names it: `Q4_K - Medium`, `awq`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub quantisation: Option<String>,
     /// The type of the weights: `bfloat16`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub dtype: Option<String>,
     /// The number of layers.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub layers: Option<u64>,
     /// The number of layers on the GPU, and the number of all that could be there.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub layers_offloaded: Option<(u64, u64)>,
     /// The context length in tokens that the run was set up for.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
     /// The type of the KV cache: `f16`, `q8_0`, `fp8`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kv_type: Option<String>,
     /// Weights in VRAM, summed over all GPUs.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub weights_bytes: Option<Bytes>,
     /// KV cache in VRAM, summed over all GPUs.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kv_cache_bytes: Option<Bytes>,
     /// Compute buffers in VRAM, summed over all GPUs.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub compute_bytes: Option<Bytes>,
     /// The size of the model's file.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub file_bytes: Option<Bytes>,
     /// VRAM that was free when the load began, summed over all GPUs.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub free_at_start_bytes: Option<Bytes>,
     /// The same for each GPU.
     #[serde(skip)]
     pub free_at_start_each: Vec<Bytes>,
     /// The number of GPUs of these sums.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub devices: Option<u64>,
     /// Other settings of the engine and dimensions of the model, by the engine's own names and as printed: `n_embd` is
     /// "4096", `flash_attn` "auto", `gpu_memory_utilization` "0.9".
@@ -89,64 +76,46 @@ pub struct Run {
     #[serde(skip)]
     pub settings: BTreeMap<&'static str, u64>,
     /// The number of sequences in a batch.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_size: Option<u64>,
     /// The number of parameters that are trained.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub trainable_parameters: Option<u64>,
     /// The last training step that was reached.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
     /// The last epoch that began, as printed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub epoch: Option<u64>,
     /// The same where it is printed as one of many ("Epoch 1/10"), which counts from 1.
     #[serde(skip)]
     pub epoch_of_many: Option<u64>,
     /// The number of GPUs that each layer is split over.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tensor_parallel: Option<u64>,
     /// The rank that failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<u64>,
     /// What other ranks printed for the same failure on their own GPUs, if it names other processes.
     #[serde(skip)]
     pub ranks: Vec<Facts>,
     /// What the job was doing when it failed, within its phase.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub stage: Option<Stage>,
     /// The cause that the message itself names.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub told: Option<CauseKind>,
     /// The text that shows that PyTorch's expandable segments were enabled.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub expandable: Option<String>,
     /// The share of the GPU that was set for it, from 0 to 1, as printed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<String>,
     /// The text that shows that the training state is sharded over the ranks: `fsdp`, or stage 3 of ZeRO.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sharded: Option<String>,
     /// The limit on address space (`ulimit -v`), in KiB.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub address_limit_kib: Option<u64>,
     /// The step of the checkpoint that training resumed from.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub resumed_step: Option<u64>,
     /// The value of `CUDA_VISIBLE_DEVICES`. Device indices in the log count within this list.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub visible_devices: Option<String>,
     /// The text that shows that it ran in a notebook, whose kernel keeps the objects of earlier cells.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub notebook: Option<String>,
     /// The type that its weights were converted to while loading, where that is larger than in the file.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub widened: Option<String>,
     /// The launcher: `slurm`, `srun`, or the container of a compose file (`vllm-1`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub launcher: Option<String>,
     /// The shell of the prompt in the log: `PS`, or a drive such as `C:` on Windows.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub shell: Option<String>,
     /// A sign that it ran on Windows, whatever the shell: a path with a drive, such as `C:`.
     #[serde(skip)]
@@ -188,22 +157,16 @@ pub struct Run {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub versions: Versions,
     /// The version of the serving engine, as printed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub engine_version: Option<String>,
     /// The Kubernetes pod that it ran in.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
     /// The Kubernetes namespace of the pod.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// The control group whose process the kernel ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
     /// The process with the most system memory in the table that the kernel printed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub largest: Option<Task>,
     /// The command line that the log shows.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
 }
 

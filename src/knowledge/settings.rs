@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
+use ron::extensions::Extensions;
+use serde::Deserialize;
 
+use crate::packed;
 use crate::units::{Bytes, UnitBase};
 
 /// Which way a value is to go.
@@ -19,175 +22,76 @@ pub(crate) enum Way {
 }
 
 /// What the values of a setting are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum Unit {
     Count,
     /// From 0 to 1, kept in thousandths.
     Share,
-    /// Bytes. `bare` is what a number without a unit counts, 0 where it is no value; `mega` and `giga` are the units it is written in, empty
-    /// where it is written without one.
+    /// Bytes. `bare` is what a number without a unit counts, 0 where it is no value; `mega` and `giga` are the units it is
+    /// written in, empty where it is written without one.
     Size {
         bare: u64,
-        mega: &'static str,
-        giga: &'static str,
+        #[serde(default)]
+        mega: String,
+        #[serde(default)]
+        giga: String,
     },
 }
 
-#[derive(Clone, Copy, Debug)]
+/// A row of `knowledge/settings.ron`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Setting {
     /// As placeholders name it.
-    pub id: &'static str,
-    /// How it is written, the surest spelling first. `_` also stands for `-`. After a final `#` the value may follow at
-    /// once; a final `=` asks for that sign or a colon, since the word alone means too much.
-    spellings: &'static [&'static str],
+    pub id: String,
+    spellings: Vec<String>,
     unit: Unit,
     /// A lower value is this fraction of the present one, in quarters.
+    #[serde(default = "two")]
     lower_quarters: u64,
-    /// A higher one this many quarters of it.
-    raise_quarters: u64,
+    /// A higher one this many quarters of it; 8 for a count and 6 for a size where the table has none.
+    raise_quarters: Option<u64>,
     /// The smallest value that makes sense.
+    #[serde(default = "one")]
     least: u64,
     /// Values are multiples of this.
+    #[serde(default = "one")]
     grain: u64,
     /// Of several values the largest counts instead of the last: a request stands below the limit it belongs to.
+    #[serde(default)]
     takes_largest: bool,
     /// A limit that the failure itself prints is a limit of this setting.
+    #[serde(default)]
     pub is_the_limit: bool,
 }
 
-const fn setting(id: &'static str, unit: Unit, spellings: &'static [&'static str]) -> Setting {
-    Setting {
-        id,
-        spellings,
-        unit,
-        lower_quarters: 2,
-        raise_quarters: 6,
-        least: 1,
-        grain: 1,
-        takes_largest: false,
-        is_the_limit: false,
-    }
+fn one() -> u64 {
+    1
 }
 
-const fn count(id: &'static str, spellings: &'static [&'static str]) -> Setting {
-    Setting { raise_quarters: 8, ..setting(id, Unit::Count, spellings) }
-}
-
-const fn quartered(id: &'static str, spellings: &'static [&'static str]) -> Setting {
-    Setting { lower_quarters: 1, ..count(id, spellings) }
-}
-
-const fn share(id: &'static str, spellings: &'static [&'static str]) -> Setting {
-    Setting { lower_quarters: 3, least: 50, grain: 10, ..setting(id, Unit::Share, spellings) }
-}
-
-const fn size(
-    id: &'static str,
-    bare: u64,
-    units: (&'static str, &'static str),
-    spellings: &'static [&'static str],
-) -> Setting {
-    setting(id, Unit::Size { bare, mega: units.0, giga: units.1 }, spellings)
-}
-
-const fn limit(setting: Setting) -> Setting {
-    Setting { is_the_limit: true, ..setting }
+fn two() -> u64 {
+    2
 }
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
-const NONE: (&str, &str) = ("", "");
 
 /// Sizes that people set, in GiB.
 const USUAL_GIB: &[u64] = &[2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048];
 
-/// All that is known.
-const SETTINGS: &[Setting] = &[
-    // Training.
-    count(
-        "batch",
-        &[
-            "Instantaneous batch size per device",
-            "per_device_train_batch_size",
-            "train_micro_batch_size_per_gpu",
-            "micro_batch_size",
-            "--train_batch_size",
-            "--batch_size",
-            "batch_size",
-            "--batch",
-            "batch=",
-            "--bs",
-        ],
-    ),
-    count("accumulation", &["gradient_accumulation_steps", "Gradient Accumulation steps", "accumulate_grad_batches"]),
-    count("sequence", &["sequence_len", "cutoff_len", "max_seq_length", "max_length", "max_seq_len"]),
-    count("completion", &["max_completion_length"]),
-    count("generations", &["num_generations"]),
-    share("vllm_share", &["vllm_gpu_memory_utilization"]),
-    count("workers", &["dataloader_num_workers", "num_workers", "--workers", "workers=", "DataLoader will create"]),
-    quartered(
-        "threads",
-        &["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "pthread_create failed for thread"],
-    ),
-    count("jobs", &["MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL", "--parallel", "--jobs", "-j#"]),
-    Setting { raise_quarters: 6, ..count("blocks_to_swap", &["blocks_to_swap"]) },
-    // Images.
-    Setting { lower_quarters: 3, grain: 32, least: 32, ..count("imgsz", &["imgsz"]) },
-    Setting { lower_quarters: 3, grain: 64, least: 64, ..count("width", &["--width", "width=", "-W"]) },
-    Setting { lower_quarters: 3, grain: 64, least: 64, ..count("height", &["--height", "height=", "-H"]) },
-    size("reserve_vram", GIB, NONE, &["--reserve_vram"]),
-    size("working_memory", GIB, NONE, &["device_working_mem_gb"]),
-    // llama.cpp and what is built on it.
-    quartered("micro_batch", &["n_ubatch", "--ubatch_size", "-ub", "--batchsize", "--blasbatchsize", "num_batch"]),
-    quartered("logical_batch", &["n_batch", "--batch_size", "-b"]),
-    Setting {
-        lower_quarters: 3,
-        least: 0,
-        ..count(
-            "layers",
-            &["--n_gpu_layers", "n_gpu_layers", "--gpu_layers", "gpu_layers", "--gpulayers", "-ngl", "num_gpu"],
-        )
-    },
-    share("gpu_offload", &["lms load --gpu", "--gpu"]),
-    Setting { lower_quarters: 1, ..size("cache_ram", MIB, NONE, &["--cache_ram", "-cram", "LLAMA_ARG_CACHE_RAM"]) },
-    quartered("checkpoints", &["--ctx_checkpoints", "--swa_checkpoints"]),
-    // Servers.
-    quartered("max_num_seqs", &["max_num_seqs"]),
-    Setting { least: 512, ..count("max_num_batched_tokens", &["max_num_batched_tokens"]) },
-    quartered("max_running_requests", &["max_running_requests"]),
-    Setting { lower_quarters: 1, least: 256, ..count("chunked_prefill_size", &["chunked_prefill_size"]) },
-    quartered("cuda_graph_max_bs", &["cuda_graph_max_bs"]),
-    count("max_input_tokens", &["max_input_tokens", "max_input_length"]),
-    count("max_prefill_tokens", &["max_batch_prefill_tokens"]),
-    quartered("max_batch_size", &["max_batch_size"]),
-    count("max_num_tokens", &["max_num_tokens"]),
-    share("cache_share", &["cache_max_entry_count", "kv_cache_free_gpu_memory_fraction", "free_gpu_memory_fraction"]),
-    share("mlc_share", &["gpu_memory_utilization"]),
-    share("jax_share", &["XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"]),
-    size("jax_pinned", GIB, NONE, &["XLA_PJRT_GPU_HOST_MEMORY_LIMIT_GB"]),
-    size("ort_limit", 1, NONE, &["gpu_mem_limit", "memory_limit_"]),
-    limit(size("cupy_limit", 1, NONE, &["CUPY_GPU_MEMORY_LIMIT"])),
-    limit(size("rmm_pool", 1, ("MiB", "GiB"), &["maximum_pool_size"])),
-    // Heaps and databases.
-    size("java_heap", 1, ("m", "g"), &["-Xmx#", "-XX:MaxHeapSize", "MaxHeapSize"]),
-    size("spark_driver", MIB, ("m", "g"), &["--driver_memory", "spark.driver.memory"]),
-    size("spark_executor", MIB, ("m", "g"), &["--executor_memory", "spark.executor.memory"]),
-    size("node_heap", MIB, NONE, &["--max_old_space_size"]),
-    limit(size("redis_memory", 1, ("mb", "gb"), &["maxmemory"])),
-    limit(size("dask_worker", 1, ("MiB", "GiB"), &["--memory_limit", "memory_limit", "memory limit"])),
-    // Limits of jobs and containers.
-    limit(size("slurm_memory", MIB, ("M", "G"), &["--mem", "ReqMem", "MinMemoryNode"])),
-    size("slurm_memory_per_cpu", MIB, ("M", "G"), &["--mem_per_cpu", "MinMemoryCPU"]),
-    size("slurm_memory_per_gpu", MIB, ("M", "G"), &["--mem_per_gpu"]),
-    limit(Setting { takes_largest: true, ..size("kubernetes_memory", 1, ("Mi", "Gi"), &["limits.memory", "memory="]) }),
-    limit(size("docker_memory", 1, ("m", "g"), &["--memory", "mem_limit", "-m"])),
-    size("docker_memory_and_swap", 1, ("m", "g"), &["--memory_swap"]),
-    size("docker_shm", 1, ("m", "g"), &["--shm_size", "shm_size", "shm"]),
-    size("kubernetes_shm", 1, ("Mi", "Gi"), &["sizeLimit", "shm"]),
-    limit(size("systemd_memory", 1, ("M", "G"), &["MemoryMax", "MemoryLimit"])),
-    size("wsl_memory", 0, ("MB", "GB"), &["memory=", "Mem:"]),
-    size("wsl_swap", 0, ("MB", "GB"), &["swap=", "Swap:"]),
-];
+/// All that is known. A table that does not parse would be empty; a test holds that it does.
+static SETTINGS: LazyLock<Vec<Setting>> = LazyLock::new(|| parsed().unwrap_or_default());
+
+fn parsed() -> ron::error::SpannedResult<Vec<Setting>> {
+    let options = ron::Options::default().with_default_extension(Extensions::IMPLICIT_SOME);
+    options.from_str(&table())
+}
+
+/// The file with the settings, as the program was built with it.
+pub(super) fn table() -> String {
+    packed::text(include_bytes!(concat!(env!("OUT_DIR"), "/settings")))
+}
 
 /// The setting of that name.
 pub(crate) fn of(id: &str) -> Option<&'static Setting> {
@@ -242,7 +146,8 @@ impl Setting {
             Way::Raise => {
                 let wanted = match self.unit {
                     Unit::Share => (now.saturating_add(1000) / 2).min(950) / self.grain * self.grain,
-                    _ => now.saturating_mul(self.raise_quarters).div_ceil(4),
+                    Unit::Count => now.saturating_mul(self.raise_quarters.unwrap_or(8)).div_ceil(4),
+                    Unit::Size { .. } => now.saturating_mul(self.raise_quarters.unwrap_or(6)).div_ceil(4),
                 };
                 let needed = bounds.needed.map_or(0, |needed| needed.saturating_mul(5) / 4);
                 let raised = self.rounded_up(wanted.max(needed));
@@ -274,11 +179,11 @@ impl Setting {
 
     /// The value as the setting takes it.
     pub(crate) fn write(&self, value: u64) -> String {
-        match self.unit {
+        match &self.unit {
             Unit::Count => value.to_string(),
             Unit::Share if value.is_multiple_of(10) => format!("0.{:02}", value / 10),
             Unit::Share => format!("0.{value:03}"),
-            Unit::Size { bare, giga: "", .. } => (value / bare.max(1)).to_string(),
+            Unit::Size { bare, giga, .. } if giga.is_empty() => (value / (*bare).max(1)).to_string(),
             Unit::Size { giga, .. } if value.is_multiple_of(GIB) => format!("{}{giga}", value / GIB),
             Unit::Size { mega, .. } => format!("{}{mega}", value / MIB),
         }
@@ -370,7 +275,7 @@ static SPELLINGS: LazyLock<Spellings> = LazyLock::new(|| {
     for (place, setting) in SETTINGS.iter().enumerate() {
         for (rank, spelling) in setting.spellings.iter().enumerate() {
             let dashed = spelling.replace('_', "-");
-            for written in [(*spelling).to_owned(), dashed] {
+            for written in [spelling.clone(), dashed] {
                 match of.iter_mut().find(|(known, _)| *known == written) {
                     Some((_, settings)) if settings.contains(&(place, rank)) => {}
                     Some((_, settings)) => settings.push((place, rank)),
@@ -400,11 +305,11 @@ pub(crate) fn read(text: &str) -> BTreeMap<&'static str, u64> {
         for (place, rank) in settings {
             let Some(setting) = SETTINGS.get(*place) else { continue };
             let Some(value) = setting.parse(value) else { continue };
-            let (old_rank, old) = values.get(setting.id).copied().unwrap_or((usize::MAX, 0));
+            let (old_rank, old) = values.get(setting.id.as_str()).copied().unwrap_or((usize::MAX, 0));
             if setting.takes_largest && old_rank != usize::MAX {
-                values.insert(setting.id, (old_rank.min(*rank), old.max(value)));
+                values.insert(&setting.id, (old_rank.min(*rank), old.max(value)));
             } else if *rank <= old_rank {
-                values.insert(setting.id, (*rank, value));
+                values.insert(&setting.id, (*rank, value));
             }
         }
     }
@@ -462,6 +367,11 @@ mod tests {
     }
 
     #[test]
+    fn the_table_parses() {
+        assert!(parsed().unwrap().len() > 50);
+    }
+
+    #[test]
     fn a_setting_is_read_in_each_of_its_spellings() {
         for (text, id, value) in [
             ("  Instantaneous batch size per device = 2", "batch", 2),
@@ -510,7 +420,7 @@ mod tests {
 
     #[test]
     fn a_moved_value_lies_on_the_promised_side_or_there_is_none() {
-        for setting in SETTINGS {
+        for setting in SETTINGS.iter() {
             let unit = match setting.unit {
                 Unit::Size { .. } => 64 * MIB,
                 _ => 1,
@@ -542,7 +452,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_again_as_the_same() {
-        for setting in SETTINGS {
+        for setting in SETTINGS.iter() {
             let values: &[u64] = match setting.unit {
                 Unit::Count => &[1, 7, 4096],
                 Unit::Share => &[50, 850, 925],

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::diagnosis::{Diagnosis, MemoryKind, Oom};
+use super::diagnosis::{Diagnosis, MemoryKind, Oom, Shown};
 use super::fix::Reference;
 use super::pattern::Pattern;
 use super::program::Program;
@@ -45,15 +45,6 @@ pub struct Sign {
     pub example: String,
     /// Where it was read that these fixes end such a failure.
     pub references: Vec<Reference>,
-}
-
-/// A sign that a log shows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
-    pub that: String,
-    pub fixes: Vec<FixId>,
-    /// What must hold in addition, where the log does not tell: "if it is vLLM 0.6.4".
-    pub condition: Option<String>,
 }
 
 /// The signs that this log shows, in the order of the table. A log in which nothing ran out shows none.
@@ -111,4 +102,58 @@ fn is_of_one(programs: &[String], diagnosis: &Diagnosis) -> bool {
     let named = [diagnosis.program.as_deref(), diagnosis.raised_by.as_deref()].into_iter().flatten();
     let kinds = named.clone().filter_map(|name| Some(Program::known(name)?.kind()?.as_str()));
     named.chain(kinds).any(|name| programs.iter().any(|program| program == name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::knowledge::KnowledgeBase;
+    use crate::knowledge::load::{self, Source};
+
+    const MESSAGE: &str = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.64 GiB of which 1.10 GiB is free.";
+
+    fn base(sign: &str) -> KnowledgeBase {
+        let text =
+            format!(r#"[(that: "a test says so", {sign}, fixes: ["smaller-batch"], example: "", references: [])]"#);
+        let source = Source { path: "signs/test.ron".into(), text: text.into() };
+        KnowledgeBase::from_sources(load::embedded_and(vec![source])).unwrap()
+    }
+
+    /// The condition of the test's sign, where the log shows it.
+    fn condition(base: &KnowledgeBase, log: &str) -> Option<Option<String>> {
+        let signs = base.diagnose(&PastedLog::new(log.to_owned()), None).signs;
+        signs.into_iter().find(|sign| sign.that == "a test says so").map(|sign| sign.condition)
+    }
+
+    #[test]
+    fn every_pattern_must_match_and_none_that_it_lacks() {
+        let base = base(r#"shows: ["frame_one", "frame_two"], lacks: ["frame_three"]"#);
+        assert_eq!(condition(&base, &format!("in frame_one\nin frame_two\n{MESSAGE}")), Some(None));
+        assert_eq!(condition(&base, &format!("in frame_two\n{MESSAGE}\nin frame_one")), Some(None));
+        assert_eq!(condition(&base, &format!("in frame_one\n{MESSAGE}")), None);
+        assert_eq!(condition(&base, &format!("in frame_one\nin frame_two\nin frame_three\n{MESSAGE}")), None);
+        assert_eq!(condition(&base, "in frame_one\nin frame_two\n"), None, "nothing ran out");
+    }
+
+    #[test]
+    fn a_sign_is_only_about_its_programs_and_kinds_of_memory() {
+        let log = format!("File \"/opt/ComfyUI/execution.py\", line 4, in frame_one\n{MESSAGE}");
+        let is_shown = |about: &str| condition(&base(&format!(r#"shows: ["frame_one"], {about}"#)), &log).is_some();
+        assert!(is_shown(r#"programs: ["comfyui"]"#));
+        assert!(is_shown(r#"programs: ["images"]"#), "its kind");
+        assert!(!is_shown(r#"programs: ["vllm"]"#));
+        assert!(is_shown("memory: [gpu]"));
+        assert!(!is_shown("memory: [host]"));
+        assert!(!is_shown(r#"entries: ["nccl/out-of-memory"]"#));
+    }
+
+    #[test]
+    fn a_printed_version_decides_and_a_missing_one_is_a_condition() {
+        let base =
+            base(r#"shows: ["frame_one"], affected: (of: "torch", title: "PyTorch", from: "2.3", before: "2.4")"#);
+        assert_eq!(condition(&base, &format!("torch==2.3.1\nframe_one\n{MESSAGE}")), Some(None));
+        assert_eq!(condition(&base, &format!("torch==2.4.0\nframe_one\n{MESSAGE}")), None);
+        let asked = condition(&base, &format!("frame_one\n{MESSAGE}")).flatten();
+        assert!(asked.is_some_and(|condition| condition.contains("2.3")));
+    }
 }

@@ -24,14 +24,6 @@ impl CacheSums {
     }
 }
 
-/// What recurrent layers keep, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StateSums {
-    pub all: u64,
-    /// What is on the GPUs.
-    pub gpu: u64,
-}
-
 /// The KV cache of each layer in bytes; the error says why it can't be known.
 pub fn by_layer(shape: &ModelShape, settings: &Settings) -> Result<Vec<u64>, String> {
     let layers = shape.layers.as_ref().map_err(Clone::clone)?;
@@ -100,18 +92,11 @@ pub fn state_by_layer(shape: &ModelShape, settings: &Settings) -> Result<Vec<u64
     bytes.collect()
 }
 
-/// The recurrent state for these settings.
-pub fn recurrent_state(shape: &ModelShape, settings: &Settings) -> Result<StateSums, String> {
+/// What of the recurrent state is on the GPUs with these settings, in bytes.
+pub fn recurrent_state(shape: &ModelShape, settings: &Settings) -> Result<u64, String> {
     let bytes = state_by_layer(shape, settings)?;
-    let first = on_gpu(bytes.len(), settings);
-    let mut sums = StateSums::default();
-    for (index, bytes) in (0_u64..).zip(bytes) {
-        sums.all = sums.all.saturating_add(bytes);
-        if index >= first {
-            sums.gpu = sums.gpu.saturating_add(bytes);
-        }
-    }
-    Ok(sums)
+    let first = usize::try_from(on_gpu(bytes.len(), settings)).unwrap_or(usize::MAX);
+    Ok(bytes.into_iter().skip(first).fold(0, u64::saturating_add))
 }
 
 fn on_gpu(layers: usize, settings: &Settings) -> u64 {

@@ -7,7 +7,6 @@ mod graph;
 mod phases;
 mod processor;
 
-use card::Build;
 pub use graph::{Graph, Place, scratch};
 
 use super::settings::{Backend, Outputs, Settings};
@@ -18,11 +17,7 @@ pub fn buffer(graph: &Graph, settings: &Settings, context: u64) -> Option<u64> {
     if settings.backend == Backend::Cpu && settings.outputs == Outputs::MicroBatch {
         return processor::buffer(graph, settings, context);
     }
-    let build = match settings.outputs {
-        Outputs::MicroBatch => Build::Earlier,
-        Outputs::Slots => Build::Today,
-    };
-    card::buffer(graph, settings, context, build)
+    card::buffer(graph, settings, context)
 }
 
 /// What to keep free beside an estimated buffer: a tenth of it, at least 64 MiB.

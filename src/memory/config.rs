@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::shape::{Experts, Figures, MOST_LAYERS, Mla, Recurrent, SharedKv, Window};
+use super::shape::{Experts, Figures, MOST_LAYERS, Mla, Recurrent, SharedKv, Window, of_transformers};
 
 /// Longer than any real one.
 pub const MOST_BYTES: usize = 4 << 20;
@@ -124,31 +124,6 @@ pub struct Read {
     pub encoder: Option<(u64, u64)>,
 }
 
-/// llama.cpp's name for a family that transformers names so.
-fn architecture(model_type: &str) -> String {
-    match model_type {
-        "mistral" | "mixtral" | "mistral3" => "llama".into(),
-        "deepseek_v2" | "deepseek_v3" | "kimi_k2" => "deepseek2".into(),
-        "gemma3_text" => "gemma3".into(),
-        "gemma4_text" => "gemma4".into(),
-        "llama4_text" => "llama4".into(),
-        "gpt_oss" => "gpt-oss".into(),
-        "qwen3_5" | "qwen3_5_text" => "qwen35".into(),
-        "qwen3_5_moe" | "qwen3_5_moe_text" => "qwen35moe".into(),
-        "gpt_neox" => "gptneox".into(),
-        "cohere" => "command-r".into(),
-        "phi" => "phi2".into(),
-        "ernie4_5" => "ernie4_5".into(),
-        "ernie4_5_moe" => "ernie4_5-moe".into(),
-        "falcon_h1" => "falcon-h1".into(),
-        "granitemoehybrid" => "granitehybrid".into(),
-        "nemotron_h" => "nemotron_h_moe".into(),
-        "minimax_m2" => "minimax-m2".into(),
-        // The rest differ by their underscores only.
-        other => other.trim_end_matches("_text").replace('_', ""),
-    }
-}
-
 /// Reads a config.json. The error says what is wrong or missing.
 pub fn read(bytes: &[u8], name: &str) -> Result<Read, String> {
     if bytes.len() > MOST_BYTES {
@@ -165,20 +140,14 @@ pub fn read(bytes: &[u8], name: &str) -> Result<Read, String> {
         encoder.map(|vision| (vision.num_hidden_layers.0.unwrap_or(24), vision.hidden_size.0.unwrap_or(1024)));
     // The text model of one that also sees or hears is nested.
     let read = match inner {
-        Some(inner) => of_text(inner, name, dtype, tied_outside, encoder),
-        None => of_text(&outer, name, dtype, tied_outside, encoder),
+        Some(inner) => of_text(inner, name, tied_outside),
+        None => of_text(&outer, name, tied_outside),
     };
-    read.map(|read| Read { quantised, ..read })
+    read.map(|read| Read { quantised, encoder, dtype: dtype.or(read.dtype), ..read })
 }
 
 /// The text model's figures, with what the outer part says.
-fn of_text<T>(
-    config: &Config<T>,
-    name: &str,
-    dtype: Option<String>,
-    tied_outside: Option<bool>,
-    encoder: Option<(u64, u64)>,
-) -> Result<Read, String> {
+fn of_text<T>(config: &Config<T>, name: &str, tied_outside: Option<bool>) -> Result<Read, String> {
     let layers =
         config.num_hidden_layers.ok_or("config.json does not say how many layers there are (num_hidden_layers)")?;
     if layers > MOST_LAYERS {
@@ -190,7 +159,7 @@ fn of_text<T>(
     let family = config.model_type.as_deref().unwrap_or_default();
     let figures = Figures {
         name: name.to_owned(),
-        architecture: architecture(family),
+        architecture: of_transformers(family),
         layers,
         hidden,
         heads,
@@ -213,8 +182,8 @@ fn of_text<T>(
         per_layer: config.hidden_size_per_layer_input.unwrap_or(0),
         ..Figures::default()
     };
-    let dtype = dtype.or_else(|| config.dtype.clone()).or_else(|| config.torch_dtype.clone());
-    Ok(Read { figures, dtype, quantised: None, encoder })
+    let dtype = config.dtype.clone().or_else(|| config.torch_dtype.clone());
+    Ok(Read { figures, dtype, quantised: None, encoder: None })
 }
 
 fn shared_kv<T>(config: &Config<T>) -> Option<SharedKv> {

@@ -2,6 +2,8 @@
 //! for all engines, so that the choices (`options`) can vary it. Engines as of 2026-11-21: llama.cpp 0.5.0, Ollama
 //! 0.30, vLLM 0.33.0, transformers 5.23.0. Knows nothing of arguments or of this machine.
 
+use strum::EnumDiscriminants;
+
 use super::cache::kv_cache;
 use super::estimate::{Estimate, estimate};
 use super::ggml::GgmlType;
@@ -14,14 +16,27 @@ use super::{sglang, vllm};
 use crate::units::Bytes;
 
 /// An engine with its settings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumDiscriminants)]
+#[strum_discriminants(
+    name(Kind),
+    derive(clap::ValueEnum),
+    doc = "Which program runs a model, and how a command line names it."
+)]
 pub enum Engine {
+    /// llama.cpp and what is built on it.
+    #[strum_discriminants(value(name = "llama.cpp"))]
+    #[strum_discriminants(doc = "llama-server and llama-cli.")]
     LlamaCpp(Settings),
     /// Ollama, which starts llama.cpp.
+    #[strum_discriminants(doc = "Ollama.")]
     Ollama(Settings),
+    #[strum_discriminants(doc = "vLLM.")]
     Vllm(vllm::Serving),
+    #[strum_discriminants(doc = "SGLang.")]
     Sglang(sglang::Serving),
+    #[strum_discriminants(doc = "Python with transformers.")]
     Transformers(Generating),
+    #[strum_discriminants(doc = "Training, see --dtype, --optimizer and --zero.")]
     Train(Training),
 }
 
@@ -36,7 +51,7 @@ pub fn ollama_context(card: Option<Bytes>) -> u64 {
 
 /// Tokens that Ollama has computed at once (`-b` and `-ub`) where none is set: by the context of all requests together,
 /// fewer where what it expects the model to take leaves little of what is free (its scheduler, read on 2026-11-21).
-pub fn ollama_batch(context: u64, expected: Option<Bytes>, free: Option<Bytes>, flash_attention: bool) -> u64 {
+fn ollama_batch(context: u64, expected: Option<Bytes>, free: Option<Bytes>, flash_attention: bool) -> u64 {
     if !flash_attention {
         return if context > 4096 && free.is_some_and(|free| free <= Bytes::gib(8)) { 256 } else { 512 };
     }
@@ -45,6 +60,14 @@ pub fn ollama_batch(context: u64, expected: Option<Bytes>, free: Option<Bytes>, 
         4097.. if leaves_room(expected, free, 75, Bytes::mib(768)) => 1024,
         _ => 512,
     }
+}
+
+/// The same with the tokens at once that Ollama chooses by itself, for what is free.
+#[must_use]
+pub fn with_ollamas_batch(settings: Settings, shape: &ModelShape, free: Option<Bytes>) -> Settings {
+    let (context, expected) = (settings.context.unwrap_or(0), ollama_expects(shape, &settings));
+    let at_once = ollama_batch(context, expected, free, settings.flash_attention);
+    Settings { micro_batch: at_once, batch: at_once, ..settings }
 }
 
 /// Whether Ollama finds room for more tokens at once: the model is to take at most so much of what is free, and at most
@@ -62,22 +85,10 @@ pub fn ollama_spreads(shape: &ModelShape, settings: &Settings, free: Bytes) -> b
 }
 
 /// What Ollama expects a model to take: its file, and a cache in two bytes.
-pub fn ollama_expects(shape: &ModelShape, settings: &Settings) -> Option<Bytes> {
+fn ollama_expects(shape: &ModelShape, settings: &Settings) -> Option<Bytes> {
     let plain = Settings { k_type: GgmlType::F16, v_type: GgmlType::F16, gpu_layers: None, ..*settings };
     let cache = kv_cache(shape, &plain).ok()?.all();
     Some(Bytes(shape.weights.as_ref().ok()?.in_file().saturating_add(cache)))
-}
-
-/// Which program runs a model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// llama.cpp and what is built on it.
-    LlamaCpp,
-    Ollama,
-    Vllm,
-    Sglang,
-    Transformers,
-    Train,
 }
 
 impl Kind {
@@ -101,14 +112,7 @@ impl Kind {
 
 impl Engine {
     pub fn kind(&self) -> Kind {
-        match self {
-            Engine::LlamaCpp(_) => Kind::LlamaCpp,
-            Engine::Ollama(_) => Kind::Ollama,
-            Engine::Vllm(_) => Kind::Vllm,
-            Engine::Sglang(_) => Kind::Sglang,
-            Engine::Transformers(_) => Kind::Transformers,
-            Engine::Train(_) => Kind::Train,
-        }
+        self.into()
     }
 
     /// What must be free on the GPU so that it fits; `None` where a part is not known. Of an engine with a share of

@@ -10,7 +10,6 @@ use super::compute::{self, Graph, Place};
 use super::passing;
 use super::settings::{Backend, Outputs, Settings};
 use super::shape::{Is, ModelShape};
-use super::weights;
 use crate::units::Bytes;
 
 /// What CUDA's context takes on a GPU beside the program's own buffers: seen were 153 to 500 MiB.
@@ -47,30 +46,42 @@ impl Part {
     }
 }
 
-/// What a model takes with its settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
+impl Default for Part {
+    fn default() -> Part {
+        Part::fact(0)
+    }
+}
+
+/// What a model takes with its settings. What an engine does not have is a fact: 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "Parts", description = "What a model takes with its settings.")]
 pub struct Estimate {
-    /// Weights on the GPU.
+    /// Weights on the GPU, in bytes.
     pub weights: Part,
     /// All weights, as the file has them.
+    #[serde(skip)]
     pub weights_in_file: Part,
     /// Weights in system memory.
+    #[serde(skip)]
     pub weights_on_host: Part,
-    /// KV cache on the GPU.
+    /// The image encoder on the GPU (`--mmproj`); 0 where there is none.
+    #[serde(rename = "image_encoder")]
+    pub projector: Part,
+    /// KV cache on the GPU, in bytes.
     pub kv_cache: Part,
     /// All of the KV cache, split by what its layers see; `None` where it is not known.
+    #[serde(skip)]
     pub kv_split: Option<CacheSums>,
-    /// Recurrent state on the GPU.
+    /// Recurrent state on the GPU, in bytes.
+    #[serde(rename = "recurrent_state")]
     pub recurrent: Part,
-    /// The image encoder's weights on the GPU (`--mmproj`); 0 where there is none.
-    pub projector: Part,
-    /// Compute buffer of the GPU. About, see [`compute`].
-    pub compute: Part,
-    /// Gradients, when training; else 0.
+    /// Gradients when training; else 0.
     pub gradients: Part,
-    /// The optimizer's states, when training; else 0.
+    /// The optimizer's states when training; else 0.
     pub optimizer: Part,
-    /// Driver context, and the margin for what is only estimated. About.
+    /// Compute buffers and activations. About, see `memory::compute`.
+    pub compute: Part,
+    /// The driver's context and a margin for what is only estimated.
     pub overhead: Part,
 }
 
@@ -116,9 +127,7 @@ impl Estimate {
 pub fn estimate(shape: &ModelShape, settings: &Settings) -> Estimate {
     let layers = settings.gpu_layers.unwrap_or(u64::MAX);
     let placed = shape.weights.as_ref().map(|sums| sums.placed(layers, settings.host_experts)).map_err(Clone::clone);
-    let in_file = shape.weights.as_ref().map(weights::WeightSums::in_file).map_err(Clone::clone);
     let kv = refused(settings).map_or_else(|| cache::kv_cache(shape, settings), Err);
-    let state = cache::recurrent_state(shape, settings);
     let buffers = buffers(shape, settings);
     let margins = buffers.as_ref().map_or(0, |buffers| on_all(buffers, compute::margin));
     let compute = buffers.map(|buffers| on_all(&buffers, |buffer| buffer));
@@ -131,16 +140,15 @@ pub fn estimate(shape: &ModelShape, settings: &Settings) -> Estimate {
     let overhead = overhead.saturating_add(if projector > 0 { shape.encoding } else { 0 });
     Estimate {
         weights: Part::of(placed.clone().map(|placed| placed.gpu), shape.weights_are),
-        weights_in_file: Part::of(in_file, shape.weights_are),
+        weights_in_file: Part::of(shape.weights_in_file(), shape.weights_are),
         weights_on_host: Part::of(placed.map(|placed| placed.host), shape.weights_are),
         kv_split: kv.as_ref().ok().copied(),
         kv_cache: Part::of(kv.map(|sums| sums.gpu), shape.cache_is),
-        recurrent: Part::of(state.map(|sums| sums.gpu), shape.cache_is),
+        recurrent: Part::of(cache::recurrent_state(shape, settings), shape.cache_is),
         compute: Part::of(compute, Is::About),
         projector: Part::fact(projector),
-        gradients: Part::fact(0),
-        optimizer: Part::fact(0),
         overhead: Part::about(if on_gpu { overhead } else { 0 }),
+        ..Estimate::default()
     }
 }
 

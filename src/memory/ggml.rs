@@ -2,6 +2,8 @@
 //! of a row and of a tensor. Exact, in bytes; the figures are ggml's type traits as of 2026-11-20 (llama.cpp 0.5.0).
 //! Knows nothing of files or models.
 
+use serde::{Deserialize, Deserializer, de::Error};
+
 /// One of ggml's data types. Sizes are exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GgmlType {
@@ -65,18 +67,15 @@ types! {
     Q2_0 = 42 "q2_0" 64 / 18;
 }
 
+impl<'de> Deserialize<'de> for GgmlType {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<GgmlType, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        GgmlType::from_name(&name).ok_or_else(|| D::Error::custom(format!("{name} is no type of ggml")))
+    }
+}
+
 /// The types that llama.cpp's `-ctk` and `-ctv` take.
-pub const KV_TYPES: [GgmlType; 9] = [
-    GgmlType::F32,
-    GgmlType::F16,
-    GgmlType::BF16,
-    GgmlType::Q8_0,
-    GgmlType::Q4_0,
-    GgmlType::Q4_1,
-    GgmlType::IQ4_NL,
-    GgmlType::Q5_0,
-    GgmlType::Q5_1,
-];
+pub const KV_TYPES: [&str; 9] = ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"];
 
 impl GgmlType {
     /// The type with this number in a GGUF file; `None` for numbers that are unused, removed or newer than this.
@@ -146,7 +145,7 @@ mod tests {
             assert_eq!(GgmlType::from_name(&known.name.to_uppercase()), Some(*known));
             assert!(known.block > 0);
         }
-        let sizes = KV_TYPES.map(|kv| kv.row_bytes(1024).unwrap());
+        let sizes = KV_TYPES.map(|name| GgmlType::from_name(name).unwrap().row_bytes(1024).unwrap());
         assert_eq!(sizes, [4096, 2048, 2048, 1088, 576, 640, 576, 704, 768]);
     }
 }

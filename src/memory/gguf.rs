@@ -55,7 +55,7 @@ pub struct Gguf {
 /// Reads the header of a source of `length` bytes. Exact, or an error: nothing is guessed.
 pub fn read<R: Read + Seek>(source: R, length: u64) -> Result<Gguf, GgufError> {
     let mut cursor = Cursor::new(source, length);
-    if cursor.remaining() < 4 || cursor.magic()? != *b"GGUF" {
+    if cursor.remaining() < 4 || cursor.array()? != *b"GGUF" {
         return Err(GgufError::NotGguf);
     }
     match cursor.u32()? {
@@ -117,10 +117,7 @@ fn read_tensor<R: Read + Seek>(cursor: &mut Cursor<R>) -> Result<(TensorInfo, u6
     if count > MOST_DIMS {
         return Err(GgufError::TooMany { what: "dimensions", count: count.into(), most: MOST_DIMS.into() });
     }
-    let mut dims = Vec::new();
-    for _ in 0..count {
-        dims.push(cursor.u64()?);
-    }
+    let mut dims = (0..count).map(|_| cursor.u64()).collect::<Result<Vec<u64>, GgufError>>()?;
     if dims.is_empty() {
         dims.push(1);
     }

@@ -3,11 +3,9 @@
 
 use std::sync::OnceLock;
 
-use ron::extensions::Extensions;
 use serde::Deserialize;
 
-use super::table;
-
+use super::{data, table};
 use crate::units::Bytes;
 
 /// Bits of a weight, with their scales: halves, fp8, and the 4-bit GGUF files (6.81 GB for FLUX.1's 11.9 billion).
@@ -37,9 +35,7 @@ fn once() -> u8 {
 fn all() -> &'static [ImageModel] {
     static ALL: OnceLock<Vec<ImageModel>> = OnceLock::new();
     ALL.get_or_init(|| {
-        let options = ron::Options::default().with_default_extension(Extensions::IMPLICIT_SOME);
-        let rows = table::files(true).filter_map(|(_, text)| options.from_str::<Vec<ImageModel>>(&text).ok());
-        rows.flatten().collect()
+        table::files(true).filter_map(|(_, text)| data::read::<Vec<ImageModel>>(&text).ok()).flatten().collect()
     })
 }
 

@@ -107,7 +107,7 @@ pub(crate) fn estimate(shape: &ModelShape, generating: &Generating) -> Estimate 
     let width = shape.embedding.saturating_mul(4).saturating_add(shape.feed_forward.saturating_mul(2));
     let compute = length.map(|length| width.saturating_mul(length).saturating_mul(batch).saturating_mul(wide));
     let states = shape.plain_layers("transformers").and_then(|layers| {
-        let numbers = layers.iter().try_fold(0_u64, |sum, layer| sum.checked_add(layer.recurrent?));
+        let numbers = ModelShape::state_numbers(layers);
         numbers.map(|count| count.saturating_mul(4)).ok_or_else(|| "its state's size is not known".to_owned())
     });
     let weights = weight_bytes(shape, dtype);
@@ -122,13 +122,10 @@ pub(crate) fn estimate(shape: &ModelShape, generating: &Generating) -> Estimate 
         weights_in_file: Part::of(shape.checkpoint(), shape.weights_are),
         weights_on_host: Part::of(weights.map(|all| all.saturating_sub(most)), Is::About),
         kv_cache: Part::of(kv, shape.cache_is),
-        kv_split: None,
-        projector: Part::fact(0),
         recurrent: Part::of(states, Is::About),
         compute: Part::of(compute.map(|bytes| bytes.saturating_add(passing)), Is::About),
-        gradients: Part::fact(0),
-        optimizer: Part::fact(0),
         overhead: Part::about(CONTEXT_BYTES.saturating_add(margin)),
+        ..Estimate::default()
     }
 }
 

@@ -2,12 +2,14 @@
 //! a file of its own under `knobs`: how it is spelled, which value an engine has, how to set another, the values to turn
 //! it through, what it costs, and which proposals of it make a model fit. Knows no single setting.
 
-use super::card::Card;
-use super::engine::{Engine, Kind};
-use super::fits::fits;
-use super::shape::ModelShape;
-use crate::ids::FixId;
-use crate::units::Bytes;
+use std::fmt::Display;
+
+pub(crate) use super::card::Card;
+pub(crate) use super::engine::{Engine, Kind};
+pub(crate) use super::fits::fits;
+pub(crate) use super::shape::ModelShape;
+pub(crate) use crate::ids::FixId;
+pub(crate) use crate::units::Bytes;
 
 /// Programs that spell settings in ways of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +37,8 @@ pub enum Said {
     InChat(String),
 }
 
+type States = fn(&Engine, Option<&ModelShape>) -> Option<Said>;
+
 /// A setting of an engine. Values are whole numbers; what they count is with each knob.
 pub struct Knob {
     /// Tells it from the others; its label on the screen where it has no other.
@@ -48,11 +52,13 @@ pub struct Knob {
     pub fixes: &'static [FixId],
     /// The placeholder in those fixes that takes a value, and its text.
     pub placeholder: fn(&Engine, u64) -> Option<(&'static str, String)>,
+    /// The number of an engine that it is, where it is one; what follows is for knobs that are more.
+    pub number: fn(&mut Engine) -> Option<&mut u64>,
     /// The value that an engine has.
-    pub get: fn(&Engine, &ModelShape) -> u64,
-    pub set: fn(&mut Engine, &ModelShape, u64),
+    pub get: Option<fn(&Engine, &ModelShape) -> u64>,
+    pub set: Option<fn(&mut Engine, &ModelShape, u64)>,
     /// What states an engine's value. The model is known where one is changed.
-    pub states: fn(&Engine, Option<&ModelShape>) -> Option<Said>,
+    pub states: Option<States>,
     /// Whether a command line can leave it out, since the engine takes this value by itself.
     pub is_usual: fn(&Engine) -> bool,
     /// What a value costs the person, from 0 (nothing) to 9 (so slow that another model is better).
@@ -87,9 +93,10 @@ impl Knob {
         printed: &[],
         fixes: &[],
         placeholder: |_, _| None,
-        get: |_, _| 0,
-        set: |_, _, _| {},
-        states: |_, _| None,
+        number: |_| None,
+        get: None,
+        set: None,
+        states: None,
         is_usual: |_| false,
         cost: |_, _, _| 0,
         proposals: |_| Vec::new(),
@@ -102,23 +109,59 @@ impl Knob {
         self.engines.contains(&engine.kind())
     }
 
+    /// The value that an engine has; 0 where it has none.
+    pub fn value(&self, engine: &Engine, shape: &ModelShape) -> u64 {
+        self.get.map_or_else(|| self.number_of(engine).unwrap_or(0), |get| get(engine, shape))
+    }
+
+    pub fn number_of(&self, engine: &Engine) -> Option<u64> {
+        let mut copy = *engine;
+        (self.number)(&mut copy).copied()
+    }
+
     /// The engine with this value.
     #[must_use]
     pub fn with(&self, mut engine: Engine, shape: &ModelShape, to: u64) -> Engine {
-        (self.set)(&mut engine, shape, to);
+        if let Some(set) = self.set {
+            set(&mut engine, shape, to);
+        } else if let Some(number) = (self.number)(&mut engine) {
+            *number = to;
+        }
         engine
+    }
+
+    /// What states an engine's value: its first option, or variable, with the number, unless the knob says it otherwise.
+    pub fn said(&self, engine: &Engine, shape: Option<&ModelShape>) -> Option<Said> {
+        match self.states {
+            Some(states) => states(engine, shape),
+            None => self.option(engine, self.number_of(engine)?),
+        }
+    }
+
+    /// The first of its options or variables in this engine's spelling, with a value.
+    pub fn option(&self, engine: &Engine, value: impl Display) -> Option<Said> {
+        let program = match engine {
+            Engine::LlamaCpp(_) => Program::LlamaCpp,
+            Engine::Ollama(_) => Program::Ollama,
+            Engine::Vllm(_) => Program::Vllm,
+            Engine::Sglang(_) => Program::Sglang,
+            Engine::Transformers(_) | Engine::Train(_) => return None,
+        };
+        let name = self.spelled.iter().find(|spelling| spelling.of == program)?.names.first()?;
+        let between = if name.starts_with('-') { ' ' } else { '=' };
+        Some(Said::Option(format!("{name}{between}{value}")))
     }
 
     /// What a command line says of it; nothing where the engine takes the value by itself.
     pub fn flag(&self, engine: &Engine) -> Option<Said> {
-        if (self.is_usual)(engine) { None } else { (self.states)(engine, None) }
+        if (self.is_usual)(engine) { None } else { self.said(engine, None) }
     }
 
     /// What turns `then` into `now` on a command line; nothing where neither the value nor the need to say it changed.
     pub fn changed(&self, now: &Engine, then: &Engine, shape: &ModelShape) -> Option<Said> {
-        let said = (self.states)(now, Some(shape))?;
+        let said = self.said(now, Some(shape))?;
         let has_to_be_said = (self.is_usual)(then) && !(self.is_usual)(now);
-        (has_to_be_said || Some(&said) != (self.states)(then, Some(shape)).as_ref()).then_some(said)
+        (has_to_be_said || Some(&said) != self.said(then, Some(shape)).as_ref()).then_some(said)
     }
 
     /// The value behind the last of its options on a command line.
@@ -141,7 +184,7 @@ impl Knob {
     /// The engine turned by so many steps of the ladder; as it is at its end.
     #[must_use]
     pub fn turned(&self, engine: Engine, shape: &ModelShape, by: i32) -> Engine {
-        let here = (self.get)(&engine, shape);
+        let here = self.value(&engine, shape);
         let mut places = self.ladder(&engine, shape);
         if by > 0 {
             places.retain(|place| *place > here);
@@ -158,7 +201,7 @@ impl Knob {
 
     /// Whether the ladder has a place below the engine's value, and one above.
     pub fn room(&self, engine: &Engine, shape: &ModelShape) -> (bool, bool) {
-        let (here, ladder) = ((self.get)(engine, shape), self.ladder(engine, shape));
+        let (here, ladder) = (self.value(engine, shape), self.ladder(engine, shape));
         (ladder.iter().any(|place| *place < here), ladder.iter().any(|place| *place > here))
     }
 

@@ -29,62 +29,50 @@ use super::engine::Engine;
 use super::knob::{Knob, Program, Said};
 use super::shape::ModelShape;
 
-/// A knob, and where it stands among the others.
-pub(crate) struct Row {
-    pub knob: &'static Knob,
-    /// Its place among the options on a command line.
-    place: u8,
-    /// Its place among the knobs that a person turns.
-    dial: u8,
-}
-
-const fn row(knob: &'static Knob, place: u8, dial: u8) -> Row {
-    Row { knob, place, dial }
-}
-
 /// For a knob without options, or without a dial.
 const NONE: u8 = u8::MAX;
 
-/// All knobs, in the order in which they are proposed: what costs nothing or little first.
+/// All knobs, in the order in which they are proposed: what costs nothing or little first. With each its place among the
+/// options on a command line, and among the knobs that a person turns.
 #[rustfmt::skip]
-pub(crate) static KNOBS: &[Row] = &[
-    //                           option  dial
-    row(&gpus::KNOB,                  8, NONE),
-    row(&gpus::PIPELINE,              9, NONE),
-    row(&flash_attention::KNOB,       2, NONE),
-    row(&slots::KNOB,                 1, 7),
-    row(&slots::SEQUENCES,           11, NONE),
-    row(&share::KNOB,                 5, 9),
-    row(&chunk::KNOB,                 7, 10),
-    row(&kv_type::KNOB,               3, 3),
-    row(&kv_type::OF_V,               4, NONE),
-    row(&kv_offload::KNOB,         NONE, NONE),
-    row(&image_encoder::KNOB,        15, NONE),
-    row(&host_experts::KNOB,         14, 5),
-    row(&layers::KNOB,               13, 4),
-    row(&graphs::KNOB,                6, 11),
-    row(&dtype::KNOB,                16, 6),
-    row(&max_memory::KNOB,           17, NONE),
-    row(&checkpointing::KNOB,        21, 12),
-    row(&batch::KNOB,                20, 8),
-    row(&batch_tokens::KNOB,         10, NONE),
-    row(&batch_tokens::MICRO,        12, NONE),
-    row(&optimizer::KNOB,            19, 1),
-    row(&sharing::KNOB,            NONE, 13),
-    row(&recipe::KNOB,               18, 0),
-    row(&quantization::KNOB,       NONE, NONE),
-    row(&context::KNOB,               0, 2),
+pub(crate) static KNOBS: &[(&Knob, u8, u8)] = &[
+    //                        option  dial
+    (&gpus::KNOB,                  8, NONE),
+    (&gpus::PIPELINE,              9, NONE),
+    (&flash_attention::KNOB,       2, NONE),
+    (&slots::KNOB,                 1, 7),
+    (&slots::SEQUENCES,           11, NONE),
+    (&share::KNOB,                 5, 9),
+    (&chunk::KNOB,                 7, 10),
+    (&kv_type::KNOB,               3, 3),
+    (&kv_type::OF_V,               4, NONE),
+    (&kv_offload::KNOB,         NONE, NONE),
+    (&image_encoder::KNOB,        15, NONE),
+    (&host_experts::KNOB,         14, 5),
+    (&layers::KNOB,               13, 4),
+    (&graphs::KNOB,                6, 11),
+    (&dtype::KNOB,                16, 6),
+    (&max_memory::KNOB,           17, NONE),
+    (&checkpointing::KNOB,        21, 12),
+    (&batch::KNOB,                20, 8),
+    (&batch_tokens::KNOB,         10, NONE),
+    (&batch_tokens::MICRO,        12, NONE),
+    (&optimizer::KNOB,            19, 1),
+    (&sharing::KNOB,            NONE, 13),
+    (&recipe::KNOB,               18, 0),
+    (&quantization::KNOB,       NONE, NONE),
+    (&context::KNOB,               0, 2),
 ];
 
 pub(crate) fn all() -> impl Iterator<Item = &'static Knob> {
-    KNOBS.iter().map(|row| row.knob)
+    KNOBS.iter().map(|(knob, ..)| *knob)
 }
 
 /// The knobs that a person can turn for this model, in the order of the screen.
 pub(crate) fn dials(engine: &Engine, shape: &ModelShape) -> Vec<&'static Knob> {
-    let mut rows: Vec<&Row> = KNOBS.iter().filter(|row| is_turned_by_hand(row.knob, engine, shape)).collect();
-    rows.sort_by_key(|row| row.dial);
-    rows.into_iter().map(|row| row.knob).collect()
+    let mut rows: Vec<_> = KNOBS.iter().filter(|(knob, ..)| is_turned_by_hand(knob, engine, shape)).collect();
+    rows.sort_by_key(|(.., dial)| dial);
+    rows.into_iter().map(|(knob, ..)| *knob).collect()
 }
 
 fn is_turned_by_hand(knob: &Knob, engine: &Engine, shape: &ModelShape) -> bool {
@@ -102,9 +90,9 @@ pub(crate) fn changes(now: &Engine, then: &Engine, shape: &ModelShape) -> Vec<Sa
 }
 
 fn in_order_of_options(engine: &Engine) -> impl Iterator<Item = &'static Knob> {
-    let mut rows: Vec<&Row> = KNOBS.iter().filter(|row| row.place != NONE && row.knob.has(engine)).collect();
-    rows.sort_by_key(|row| row.place);
-    rows.into_iter().map(|row| row.knob)
+    let mut rows: Vec<_> = KNOBS.iter().filter(|(knob, place, _)| *place != NONE && knob.has(engine)).collect();
+    rows.sort_by_key(|(_, place, _)| place);
+    rows.into_iter().map(|(knob, ..)| *knob)
 }
 
 /// All spellings of a program's option, where it is one of a knob's.

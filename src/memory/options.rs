@@ -1,6 +1,9 @@
 //! Owns what could be changed so that a model fits: each knob's proposals with what the model then takes, whether it fits,
 //! and the flags. Order: what costs nothing or little first. Knows the engines' settings, not where a model was found.
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::card::Card;
 use super::engine::Engine;
 use super::estimate::Estimate;
@@ -13,26 +16,33 @@ use super::shape::ModelShape;
 use super::words::context_in_words;
 use crate::units::Bytes;
 
-/// A change and its effect.
-#[derive(Clone, Debug, PartialEq)]
+/// A change of a setting and what the model takes with it.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "FitOption")]
 pub struct Choice {
     /// The knobs it turns; the first is the change itself, the others go with it.
+    #[serde(skip)]
     pub turns: Vec<Turn>,
-    /// In words that follow "with".
+    /// The change in words that follow "with".
     pub change: String,
     /// The parts that the model then takes.
+    #[serde(skip)]
     pub estimate: Estimate,
-    /// What the model then takes.
+    /// VRAM needed in bytes; null where it is unknown.
+    #[serde(rename = "total_bytes")]
     pub total: Option<Bytes>,
-    /// Whether it then fits; `None` where that is not known.
+    /// Null where it is unknown.
     pub fits: Option<bool>,
-    /// Only the flags of the change; `None` where it has none.
+    /// The flags of the change; null where it has none.
     pub flags: Option<String>,
     /// The engine with the change, for the whole command line; `None` where another file is needed.
+    #[serde(skip)]
     pub engine: Option<Engine>,
     /// Whether it gives up context that was asked for.
+    #[serde(skip)]
     pub shortens: bool,
     /// What it would need of system memory, where that is more than there is; then it does not fit.
+    #[serde(skip)]
     pub lacks_ram: Option<Bytes>,
 }
 

@@ -152,16 +152,15 @@ pub fn read(mut source: impl Read, length: u64) -> Result<BTreeMap<String, Store
     for ((from, to), name) in places {
         if from != end {
             let what = if from < end { "overlaps another tensor" } else { "leaves a gap before it" };
-            return Err(SafetensorsError::Malformed(format!("{} {what}", name.escape_debug())));
+            return Err(malformed(name, what));
         }
         end = to;
     }
-    let mut tensors = BTreeMap::new();
-    for (name, entry) in entries.0 {
+    let tensors = entries.0.into_iter().map(|(name, entry)| {
         let stored = stored(&name, entry, start, length)?;
-        tensors.insert(name, stored);
-    }
-    Ok(tensors)
+        Ok((name, stored))
+    });
+    tensors.collect()
 }
 
 fn malformed(name: &str, what: &str) -> SafetensorsError {

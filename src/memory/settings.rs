@@ -7,6 +7,9 @@ use super::ggml::GgmlType;
 /// Contexts are padded to a multiple of this many cells.
 pub const CELL_PADDING: u64 = 256;
 
+/// The slots that llama-server opens where `-np` is not given; they share one cache.
+pub const OWN_SLOTS: u64 = 4;
+
 /// How many rows of logits the compute buffer is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outputs {

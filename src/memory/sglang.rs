@@ -129,7 +129,7 @@ fn within(shape: &ModelShape, serving: &Serving) -> Result<(u64, u64, u64), Stri
         let tokens = if cache.windowed { length.saturating_mul(WINDOWED_TENTHS) / 10 } else { length };
         sum.saturating_add(vllm::layer_bytes(cache, &as_vllm).saturating_mul(tokens))
     });
-    let numbers = layers.iter().try_fold(0_u64, |sum, layer| sum.checked_add(layer.recurrent?));
+    let numbers = ModelShape::state_numbers(layers);
     let state = numbers.ok_or("its state's size is not known")?.saturating_mul(2);
     Ok((weights, pool, state))
 }
@@ -144,15 +144,11 @@ pub fn estimate(shape: &ModelShape, serving: &Serving) -> Estimate {
     Estimate {
         weights: Part::of(shape.checkpoint().map(|bytes| bytes.div_ceil(serving.tensor_parallel.max(1))), weights_are),
         weights_in_file: Part::of(shape.checkpoint(), shape.weights_are),
-        weights_on_host: Part::fact(0),
         kv_cache: Part::of(all.clone().map(|(_, pool, _)| pool), cache_is),
-        kv_split: None,
-        projector: Part::fact(0),
         recurrent: Part::of(all.map(|(.., state)| state), Is::About),
         compute: Part::about(serving.outside(shape).0),
-        gradients: Part::fact(0),
-        optimizer: Part::fact(0),
         overhead: Part::about(CONTEXT_BYTES),
+        ..Estimate::default()
     }
 }
 

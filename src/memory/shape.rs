@@ -8,5 +8,6 @@ mod rules;
 mod tensors;
 
 pub use figures::{Compressing, Experts, Figures, Mla, Recurrent, SharedKv, Window};
+pub use known::of_transformers;
 pub use model::{Cache, Compressed, Is, Layer, MOST_LAYERS, ModelShape, Storage};
 pub use rules::from_gguf;

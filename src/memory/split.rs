@@ -2,6 +2,9 @@
 //! rows of the matrices with `-sm row`, and what each GPU then takes. Layers and caches are exact; rows, compute and
 //! overhead are about. Source: llama.cpp's load_tensors and its CUDA split buffers, read on 2026-11-21. Bytes.
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::cache;
 use super::compute;
 use super::compute::Place;
@@ -26,15 +29,22 @@ pub enum Mode {
 }
 
 /// What one GPU takes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Share {
-    /// Layers, the output counts as one.
+    /// Layers on this GPU; the output counts as one.
     pub layers: u64,
+    /// In bytes.
+    #[serde(rename = "weights_bytes")]
     pub weights: u64,
-    /// KV cache and recurrent state.
+    /// KV cache and recurrent state, in bytes.
+    #[serde(rename = "cache_bytes")]
     pub cache: u64,
+    /// Compute buffers, in bytes.
+    #[serde(rename = "compute_bytes")]
     pub compute: u64,
-    /// The driver's context, a margin, and on the main card the image encoder's. About.
+    // On the main GPU also the image encoder's buffers. About.
+    /// The driver's context and a margin, in bytes.
+    #[serde(rename = "overhead_bytes")]
     pub overhead: u64,
 }
 

@@ -8,11 +8,9 @@ mod near;
 
 use std::sync::OnceLock;
 
-use ron::extensions::Extensions;
-
-use super::quant::{self, OWN_MIXES};
+use super::data;
+use super::quant;
 use super::shape::{Figures, Is, ModelShape, Storage, from_gguf};
-use super::weights::{WeightSums, scaled};
 use crate::packed;
 pub use names::{called, find};
 use names::{telling, without_quantization};
@@ -41,10 +39,9 @@ pub fn is_same_model(one: &str, other: &str) -> bool {
 }
 
 fn read() -> Result<Vec<Figures>, String> {
-    let options = ron::Options::default().with_default_extension(Extensions::IMPLICIT_SOME);
     let mut rows = Vec::new();
     for (path, text) in files(false) {
-        let read: Vec<Figures> = options.from_str(&text).map_err(|error| format!("{path}: {error}"))?;
+        let read: Vec<Figures> = data::read(&text).map_err(|error| format!("{path}: {error}"))?;
         rows.extend(read.into_iter().flat_map(Figures::with_variants));
     }
     Ok(rows)
@@ -54,7 +51,7 @@ fn read() -> Result<Vec<Figures>, String> {
 /// what was trained in four bits (gpt-oss) is in no other.
 pub fn own_mix<'a>(row: &Figures, mix: &'a str) -> &'a str {
     match (row.stored.as_deref(), mix) {
-        (_, mix) if OWN_MIXES.contains(&mix) => mix,
+        (_, mix) if quant::is_own(mix) => mix,
         (Some("MXFP4"), "F32" | "BF16" | "F16") => "MXFP4, BF16",
         (Some("MXFP4"), _) => "MXFP4",
         (Some("INT4"), "BF16") => "INT4, BF16",
@@ -76,10 +73,10 @@ pub fn shape(row: &Figures, mix: &str) -> ModelShape {
     if !row.unverified.is_empty() {
         shape.cache_is = Is::About;
     }
-    let published = parameters(row);
-    if let (Some(published), Some(ours), Ok(weights)) = (published, shape.parameters, shape.weights.as_mut()) {
+    if let (Some(published), Some(ours), Ok(weights)) = (count(row.billions), shape.parameters, shape.weights.as_mut())
+    {
         if published.abs_diff(ours) > ours / 50 {
-            scale(weights, published, ours);
+            weights.layers = weights.layers.iter().map(|layer| layer.scaled(published, ours)).collect();
             shape.tensors.clear();
         }
         shape.parameters = Some(published);
@@ -89,23 +86,12 @@ pub fn shape(row: &Figures, mix: &str) -> ModelShape {
     shape
 }
 
-fn parameters(row: &Figures) -> Option<u64> {
-    count(row.billions)
-}
-
 fn count(billions: f64) -> Option<u64> {
     if !(0.001..=100_000.0).contains(&billions) {
         return None;
     }
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "held to 10^5 above")]
     Some((billions * 1e9).round() as u64)
-}
-
-fn scale(weights: &mut WeightSums, by: u64, of: u64) {
-    for layer in &mut weights.layers {
-        layer.dense = scaled(layer.dense, by, of);
-        layer.experts = scaled(layer.experts, by, of);
-    }
 }
 
 #[cfg(test)]

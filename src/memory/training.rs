@@ -1,5 +1,5 @@
 //! Owns what training takes: parameters, gradients and optimizer states by precision, LoRA and QLoRA, ZeRO's stages,
-//! DeepSpeed's own estimate, and activations. States are exact for the recipe they name; activations are within 30 %
+//! and activations. States are exact for the recipe they name; activations are within 30 %
 //! until measured. Sources: arXiv:1910.02054, arXiv:2205.05198, DeepSpeed 0.19.8, transformers 5.23.0, read on
 //! 2026-11-20. Bytes; per parameter in thousandths of a byte. Knows nothing of this machine.
 
@@ -20,17 +20,19 @@ pub enum Recipe {
     Qlora(u64),
 }
 
-/// The optimizer; what its states take.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The optimizer, as a command line names it; what its states take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Optimizer {
-    /// Two states in full: 8 bytes a parameter, 4 in pure bf16.
+    /// Two states of four bytes a parameter.
     #[default]
+    #[value(name = "adamw")]
     AdamW,
-    /// Two states of a byte, and their scales.
+    /// Two states of a byte.
+    #[value(name = "adamw8bit")]
     AdamW8bit,
-    /// One state at most: 4 bytes. About.
+    /// About one state.
     Adafactor,
-    /// One state, its momentum.
+    /// One state, with momentum.
     Sgd,
 }
 
@@ -136,42 +138,6 @@ pub fn adapter_parameters(shape: &ModelShape, rank: u64) -> u64 {
     })
 }
 
-/// Bytes on each of `devices` for mixed-precision Adam by the ZeRO paper's stages 0 to 3, K = 12.
-pub fn zero_stage(parameters: u64, devices: u64, stage: u8) -> u64 {
-    let (own, shared) = match stage {
-        0 => (16_000, 0),
-        1 => (4000, 12_000),
-        2 => (2000, 14_000),
-        _ => (0, 16_000),
-    };
-    let shared = bytes(parameters, shared).checked_div(devices.max(1)).unwrap_or(0);
-    bytes(parameters, own).saturating_add(shared)
-}
-
-/// Where DeepSpeed's ZeRO-3 keeps things.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Offload {
-    /// All on the GPUs.
-    Nothing,
-    /// Optimizer states on the host.
-    Optimizer,
-    /// Optimizer states and parameters on the host.
-    Parameters,
-}
-
-/// DeepSpeed's own estimate for ZeRO-3 on one node: bytes on each GPU and on the host, with parameters made where
-/// they belong. `largest` is the largest layer's parameters.
-pub fn zero3_estimate(parameters: u64, largest: u64, cards: u64, offload: Offload) -> (u64, u64) {
-    let layer = largest.saturating_mul(4);
-    let (shared, on_host) = match offload {
-        Offload::Nothing => (18, layer.saturating_mul(cards)),
-        Offload::Optimizer => (2, parameters.saturating_mul(16)),
-        Offload::Parameters => (0, parameters.saturating_mul(18)),
-    };
-    let shared = parameters.saturating_mul(shared).checked_div(cards.max(1)).unwrap_or(0);
-    (layer.saturating_add(shared), on_host.saturating_mul(3) / 2)
-}
-
 /// What a step computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
@@ -230,19 +196,16 @@ pub fn estimate(shape: &ModelShape, training: &Training) -> Estimate {
     let states = trained.clone().map(|count| sharing.own(bytes(count, each.optimizer), 1));
     // Where weights are shared, a whole layer is gathered while it is computed, and the next one with it.
     let gathered = if sharing.stage >= 3 && sharing.cards > 1 { bytes(largest_layer(shape), 2 * computed) } else { 0 };
-    let in_file = shape.weights.as_ref().map(super::weights::WeightSums::in_file).map_err(Clone::clone);
+    let in_file = shape.weights_in_file();
     Estimate {
         weights: Part::of(weights.map(|whole| sharing.own(whole, 3)), Is::About),
         weights_in_file: Part::of(in_file, shape.weights_are),
         weights_on_host: Part::of(on_host, Is::About),
-        kv_cache: Part::fact(0),
-        kv_split: None,
-        projector: Part::fact(0),
-        recurrent: Part::fact(0),
         compute: Part::about(activations(shape, step).saturating_add(gathered)),
         gradients: Part::of(trained.map(|count| sharing.own(bytes(count, each.gradients), 2)), Is::About),
         optimizer: if sharing.offload { Part::about(0) } else { Part::of(states, Is::About) },
         overhead: Part::about(CONTEXT_BYTES),
+        ..Estimate::default()
     }
 }
 
@@ -256,6 +219,42 @@ fn largest_layer(shape: &ModelShape) -> u64 {
 mod tests {
     use super::*;
     use crate::memory::table;
+
+    /// Bytes on each of `devices` for mixed-precision Adam by the ZeRO paper's stages 0 to 3, K = 12.
+    fn zero_stage(parameters: u64, devices: u64, stage: u8) -> u64 {
+        let (own, shared) = match stage {
+            0 => (16_000, 0),
+            1 => (4000, 12_000),
+            2 => (2000, 14_000),
+            _ => (0, 16_000),
+        };
+        let shared = bytes(parameters, shared).checked_div(devices.max(1)).unwrap_or(0);
+        bytes(parameters, own).saturating_add(shared)
+    }
+
+    /// Where DeepSpeed's ZeRO-3 keeps things.
+    #[derive(Clone, Copy)]
+    enum Offload {
+        /// All on the GPUs.
+        Nothing,
+        /// Optimizer states on the host.
+        Optimizer,
+        /// Optimizer states and parameters on the host.
+        Parameters,
+    }
+
+    /// DeepSpeed's own estimate for ZeRO-3 on one node: bytes on each GPU and on the host, with parameters made where
+    /// they belong. `largest` is the largest layer's parameters.
+    fn zero3_estimate(parameters: u64, largest: u64, cards: u64, offload: Offload) -> (u64, u64) {
+        let layer = largest.saturating_mul(4);
+        let (shared, on_host) = match offload {
+            Offload::Nothing => (18, layer.saturating_mul(cards)),
+            Offload::Optimizer => (2, parameters.saturating_mul(16)),
+            Offload::Parameters => (0, parameters.saturating_mul(18)),
+        };
+        let shared = parameters.saturating_mul(shared).checked_div(cards.max(1)).unwrap_or(0);
+        (layer.saturating_add(shared), on_host.saturating_mul(3) / 2)
+    }
 
     #[test]
     fn stages_share_what_the_paper_says_they_do() {
@@ -316,5 +315,9 @@ mod tests {
         // t5-small on one GPU: 1.08 and 0.09 GiB.
         let (card, host) = zero3_estimate(60_506_624, 16_449_536, 1, Offload::Nothing);
         assert_eq!((card, host), (1_154_917_376, 98_697_216));
+        for offload in [Offload::Optimizer, Offload::Parameters] {
+            let (card, host) = zero3_estimate(60_506_624, 16_449_536, 1, offload);
+            assert!(card < 1_154_917_376 && host > 98_697_216);
+        }
     }
 }

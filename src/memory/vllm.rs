@@ -7,6 +7,7 @@ mod pages;
 
 use super::estimate::{CONTEXT_BYTES, Estimate, Part};
 use super::shape::{Cache, Is, ModelShape};
+use super::weights::scaled;
 use crate::units::Bytes;
 
 /// Tokens of a block.
@@ -103,30 +104,28 @@ pub(super) fn layer_bytes(cache: Cache, serving: &Serving) -> u64 {
 
 /// Bytes that one request of `length` tokens takes on one rank, in whole blocks: its cache, and its state where that
 /// lies in the same pool.
-fn request(shape: &ModelShape, serving: &Serving, length: u64) -> Result<pages::Request, String> {
+fn request(shape: &ModelShape, serving: &Serving, length: u64) -> Result<[u64; 2], String> {
     let layers = shape.plain_layers("vLLM")?;
-    if let Some(pages::Request { cache, state }) = pages::request(shape, serving, length) {
-        let (cache, state) = (of_stage(shape, serving, cache), of_stage(shape, serving, state));
-        return Ok(pages::Request { cache, state });
+    if let Some(cache_and_state) = pages::request(shape, serving, length) {
+        return Ok(cache_and_state.map(|bytes| of_stage(shape, serving, bytes)));
     }
     let seen = shape.window.saturating_sub(1).saturating_add(serving.batched_tokens).min(length);
     let cache = layers.iter().filter_map(|layer| layer.cache).fold(0_u64, |sum, cache| {
         let blocks = if cache.windowed { seen.div_ceil(BLOCK).saturating_add(1) } else { length.div_ceil(BLOCK) };
         sum.saturating_add(layer_bytes(cache, serving).saturating_mul(BLOCK).saturating_mul(blocks))
     });
-    Ok(pages::Request { cache: of_stage(shape, serving, cache), state: 0 })
+    Ok([of_stage(shape, serving, cache), 0])
 }
 
 /// What the GPU with most layers has of so many bytes of all layers.
 fn of_stage(shape: &ModelShape, serving: &Serving, bytes: u64) -> u64 {
-    let (layers, stages) = (shape.layer_count(), serving.pipeline_parallel.max(1));
-    let part = u128::from(bytes).saturating_mul(layers.div_ceil(stages).into()).checked_div(layers.into());
-    part.and_then(|part| u64::try_from(part).ok()).unwrap_or(bytes)
+    let layers = shape.layer_count();
+    scaled(bytes, layers.div_ceil(serving.pipeline_parallel.max(1)), layers)
 }
 
 /// The same in one figure.
 fn request_bytes(shape: &ModelShape, serving: &Serving, length: u64) -> Result<u64, String> {
-    request(shape, serving, length).map(|request| request.cache.saturating_add(request.state))
+    request(shape, serving, length).map(|[cache, state]| cache.saturating_add(state))
 }
 
 /// Tokens that a pool of so many bytes holds, as vLLM tells them: requests of the whole length at once, times that
@@ -185,27 +184,23 @@ pub fn estimate(shape: &ModelShape, serving: &Serving) -> Estimate {
     let in_file = shape.checkpoint();
     let length = serving.max_model_len.or(shape.context_trained).ok_or_else(|| "the length is not known".to_owned());
     let one = length.and_then(|length| request(shape, serving, length));
-    let kv = one.clone().map(|request| request.cache);
+    let kv = one.clone().map(|[cache, _]| cache);
     let state = shape.plain_layers("vLLM").and_then(|layers| {
-        let numbers = layers.iter().try_fold(0_u64, |sum, layer| sum.checked_add(layer.recurrent?));
+        let numbers = ModelShape::state_numbers(layers);
         // Two bytes a number is what most models keep their state in here.
         let plain = numbers.map(|numbers| numbers.saturating_mul(2)).ok_or("its state's size is not known")?;
         let plain = of_stage(shape, serving, plain);
-        Ok(one.map_or(plain, |request| if request.state > 0 { request.state } else { plain }))
+        Ok(one.map_or(plain, |[_, state]| if state > 0 { state } else { plain }))
     });
     let graphs = if serving.eager { 0 } else { GRAPHS };
     Estimate {
         weights: Part::of(in_file.clone().map(|bytes| of_stage(shape, serving, bytes).div_ceil(ranks)), is),
         weights_in_file: Part::of(in_file, shape.weights_are),
-        weights_on_host: Part::fact(0),
         kv_cache: Part::of(kv, if ranks == 1 && !shape.has_window() { shape.cache_is } else { Is::About }),
-        kv_split: None,
-        projector: Part::fact(0),
         recurrent: Part::of(state, Is::About),
         compute: Part::about(activations(shape, serving)),
-        gradients: Part::fact(0),
-        optimizer: Part::fact(0),
         overhead: Part::about(CONTEXT_BYTES.saturating_add(graphs)),
+        ..Estimate::default()
     }
 }
 

@@ -14,6 +14,13 @@ pub struct LayerWeights {
     pub experts: u64,
 }
 
+impl LayerWeights {
+    /// Both multiplied by `by`/`of`; as they are where `of` is 0.
+    pub(super) fn scaled(self, by: u64, of: u64) -> LayerWeights {
+        LayerWeights { dense: scaled(self.dense, by, of), experts: scaled(self.experts, by, of) }
+    }
+}
+
 /// The sums over a model's tensors, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WeightSums {
@@ -135,16 +142,12 @@ impl WeightSums {
     /// The same with every part multiplied by `by`/`of`, for a file whose size is known; as it is where `of` is 0.
     #[must_use]
     pub fn scaled(&self, by: u64, of: u64) -> WeightSums {
-        let layers = self
-            .layers
-            .iter()
-            .map(|layer| LayerWeights { dense: scaled(layer.dense, by, of), experts: scaled(layer.experts, by, of) });
         WeightSums {
             input: scaled(self.input, by, of),
             output: scaled(self.output, by, of),
             tied: self.tied,
             other: scaled(self.other, by, of),
-            layers: layers.collect(),
+            layers: self.layers.iter().map(|layer| layer.scaled(by, of)).collect(),
             skipped: scaled(self.skipped, by, of),
         }
     }
@@ -178,7 +181,7 @@ impl WeightSums {
 }
 
 /// So many bytes times `by`/`of`; as they are where `of` is 0.
-pub(super) fn scaled(bytes: u64, by: u64, of: u64) -> u64 {
+pub(crate) fn scaled(bytes: u64, by: u64, of: u64) -> u64 {
     let product = u128::from(bytes).saturating_mul(by.into()).checked_div(of.into());
     product.map_or(bytes, |scaled| u64::try_from(scaled).unwrap_or(u64::MAX))
 }

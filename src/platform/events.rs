@@ -8,7 +8,7 @@ use crossterm::event::{Event, poll, read};
 use super::contract::{Input, Typed};
 
 /// What crossterm reads from the terminal.
-pub struct Events<F> {
+pub(crate) struct Events<F> {
     /// What an event means on this system; `None` if it means nothing by itself.
     pub meant: F,
     /// Whether the terminal still exists. crossterm does not report its end: it polls on at full speed.

@@ -20,27 +20,21 @@ impl HostMemory {
 
     pub(crate) fn host(&mut self) -> Host {
         let name = self.name.clone();
-        let system = match &mut self.system {
-            Ok(system) => system,
-            Err(error) => {
-                let failed = Reading::Failed(error.clone());
-                return Host {
-                    name,
-                    memory_total_bytes: failed.clone(),
-                    memory_available_bytes: failed.clone(),
-                    swap_total_bytes: failed.clone(),
-                    swap_free_bytes: failed,
-                };
-            }
+        let [memory_total_bytes, memory_available_bytes, swap_total_bytes, swap_free_bytes] = match &mut self.system {
+            Ok(system) => figures(system),
+            Err(error) => [(); 4].map(|()| Reading::Failed(error.clone())),
         };
-        system.refresh_memory();
-        // sysinfo returns 0 for what it could not read; a machine always has memory, but it may have no swap.
-        let is_read = system.total_memory() > 0;
-        let [memory_total_bytes, memory_available_bytes, swap_total_bytes, swap_free_bytes] =
-            [system.total_memory(), system.available_memory(), system.total_swap(), system.free_swap()]
-                .map(|bytes| if is_read { Reading::Known(Bytes(bytes)) } else { Reading::NotAvailable });
         Host { name, memory_total_bytes, memory_available_bytes, swap_total_bytes, swap_free_bytes }
     }
+}
+
+/// Memory in all, memory that is available, swap in all, swap that is free.
+fn figures(system: &mut System) -> [Reading<Bytes>; 4] {
+    system.refresh_memory();
+    // sysinfo returns 0 for what it could not read; a machine always has memory, but it may have no swap.
+    let is_read = system.total_memory() > 0;
+    [system.total_memory(), system.available_memory(), system.total_swap(), system.free_swap()]
+        .map(|bytes| if is_read { Reading::Known(Bytes(bytes)) } else { Reading::NotAvailable })
 }
 
 #[cfg(test)]

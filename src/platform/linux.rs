@@ -18,7 +18,7 @@ use std::process::Command;
 
 use super::contract::{Machine, News, Sampling, SetPace};
 use crate::gpu::{Snapshot, Vantage};
-pub(super) use input::Bytes as Input;
+pub(crate) use input::input;
 use kernel::Kernel;
 use procfs::Procfs;
 
@@ -41,11 +41,11 @@ impl Machine for Linux {
     fn kernel(sampling: &Sampling, spared: &[String], allow_kill: bool) -> Kernel {
         let procfs = sampling.procfs();
         let is_held_by_pod = !allow_kill && procfs.is_in_a_pod();
-        Kernel::new(procfs).sparing(spared.to_vec()).held_by_pod(is_held_by_pod)
+        Kernel { spared: spared.to_vec(), is_held_by_pod, ..Kernel::new(procfs) }
     }
 
     fn read_once(sampling: &Sampling) -> Result<Snapshot, String> {
-        live::read_one_snapshot(sampling).map(|(_, snapshot)| snapshot).map_err(|error| error.to_string())
+        live::read_one_snapshot(sampling).map_err(|error| error.to_string())
     }
 
     fn watch(sampling: Sampling, tell: impl Fn(News) -> bool + Send + 'static) -> io::Result<SetPace> {
@@ -55,12 +55,7 @@ impl Machine for Linux {
     }
 
     fn sample(sampling: &Sampling, count: Option<u64>, paced: bool) -> io::Result<()> {
-        let options = probe::Options {
-            nvml_library: sampling.nvml_library.clone(),
-            procfs: sampling.procfs(),
-            interval: sampling.interval,
-        };
-        probe::run(&options, &mut stream::Stream::new()?, count, paced.then(io::stdin))
+        probe::run(sampling, &mut stream::Stream::new()?, count, paced.then(io::stdin))
     }
 
     fn boot_id() -> Option<String> {
@@ -68,11 +63,7 @@ impl Machine for Linux {
     }
 }
 
-pub(super) fn input() -> io::Result<Input> {
-    Input::of_the_terminal()
-}
-
-pub(super) fn host_name() -> String {
+pub(crate) fn host_name() -> String {
     Procfs::default().host_name()
 }
 
@@ -82,7 +73,7 @@ pub(super) fn own_program() -> io::Result<PathBuf> {
 }
 
 /// Which program can copy depends on the desktop.
-pub(super) fn clipboard(_: &str) -> Option<(Command, Vec<u8>)> {
+pub(crate) fn clipboard(_: &str) -> Option<(Command, Vec<u8>)> {
     None
 }
 
@@ -91,7 +82,7 @@ pub(super) fn more_ending_signals() -> impl Iterator<Item = c_int> {
     [libc::SIGIO, libc::SIGPWR, libc::SIGSTKFLT].into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
 }
 
-pub(super) fn can_be_continued() -> bool {
+pub(crate) fn can_be_continued() -> bool {
     Procfs::default().shares_its_parents_session(std::process::id())
 }
 

@@ -2,31 +2,26 @@
 //! that says why there are no GPUs, and processes that cannot be signaled. Nothing here touches another process.
 
 use std::convert::Infallible;
-use std::io::{self, Write, stdout};
+use std::io::{self, stdout};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::contract::{Machine, News, Platform, Sampling, SetPace};
+use super::contract::{Machine, News, Sampling, SetPace, write_line};
 use super::host::HostMemory;
 #[cfg(unix)]
 use super::macos as system;
 use super::processes::{Inspection, Named, Note, ProcessControl, Processes};
 #[cfg(unix)]
-use super::unix::Unix as Here;
+use super::unix as here;
 #[cfg(windows)]
-use super::windows::{self as system, Windows as Here};
+use super::windows::{self as system, self as here};
 use crate::advice::release::Release;
 use crate::gpu::guard::{Signal, Viewer};
-use crate::gpu::{Driver, Header, ProcessKey, SCHEMA, Snapshot, Vantage};
+use crate::gpu::{Driver, Header, ProcessKey, Snapshot, Vantage};
 use crate::units::WallTime;
-
-/// The stream's first line.
-fn header() -> Header {
-    Header { schema: SCHEMA, program: concat!("oomdoctor ", env!("CARGO_PKG_VERSION")).into(), boot_id: None }
-}
 
 /// The machine's own memory, and why there are no GPUs.
 fn snapshot(memory: &mut HostMemory) -> Snapshot {
@@ -56,15 +51,15 @@ impl Machine for LogsOnly {
     }
 
     fn read_once(_: &Sampling) -> Result<Snapshot, String> {
-        Ok(snapshot(&mut HostMemory::new(Here::host_name())))
+        Ok(snapshot(&mut HostMemory::new(here::host_name())))
     }
 
     fn watch(sampling: Sampling, tell: impl Fn(News) -> bool + Send + 'static) -> io::Result<SetPace> {
         let (paces, orders) = mpsc::channel();
         let mut interval = sampling.interval;
         thread::Builder::new().name("feed".into()).spawn(move || {
-            let mut memory = HostMemory::new(Here::host_name());
-            let mut is_heard = tell(News::Header(header()));
+            let mut memory = HostMemory::new(here::host_name());
+            let mut is_heard = tell(News::Header(Header::of_boot(None)));
             while is_heard {
                 is_heard = tell(News::Snapshot(Box::new(snapshot(&mut memory))));
                 match orders.recv_timeout(interval) {
@@ -83,12 +78,12 @@ impl Machine for LogsOnly {
     }
 
     fn sample(sampling: &Sampling, count: Option<u64>, _: bool) -> io::Result<()> {
-        Here::check_output_open()?;
-        let mut memory = HostMemory::new(Here::host_name());
-        let mut written = write_line(&header());
+        here::check_output_open()?;
+        let mut memory = HostMemory::new(here::host_name());
+        let mut written = write_line(&mut stdout(), &Header::of_boot(None));
         let mut left = count;
         while written.is_ok() && left != Some(0) {
-            written = write_line(&snapshot(&mut memory));
+            written = write_line(&mut stdout(), &snapshot(&mut memory));
             left = left.map(|left| left - 1);
             if left != Some(0) {
                 thread::sleep(sampling.interval);
@@ -103,14 +98,6 @@ impl Machine for LogsOnly {
     fn boot_id() -> Option<String> {
         None
     }
-}
-
-fn write_line(value: &impl serde::Serialize) -> io::Result<()> {
-    let mut line = serde_json::to_vec(value)?;
-    line.push(b'\n');
-    let mut out = stdout().lock();
-    out.write_all(&line)?;
-    out.flush()
 }
 
 /// The processes of a system where none is read or signaled.

@@ -17,14 +17,12 @@ pub(super) const LOGS_ONLY: &str =
 pub(super) const SEEN_FROM: Vantage = Vantage::Macos;
 
 // poll(2) does not support terminals on macOS; crossterm reads them without it.
-pub(super) type Input = Events<fn(Event) -> Option<Event>>;
-
-pub(super) fn input() -> io::Result<Input> {
+pub(crate) fn input() -> io::Result<Events<fn(Event) -> Option<Event>>> {
     // The name of a terminal that hung up cannot be opened.
     Ok(Events { meant: Some, is_there: || File::open("/dev/tty").is_ok() })
 }
 
-pub(super) fn host_name() -> String {
+pub(crate) fn host_name() -> String {
     sysinfo::System::host_name().unwrap_or_default()
 }
 
@@ -32,7 +30,7 @@ pub(super) fn own_program() -> io::Result<PathBuf> {
     std::env::current_exe()
 }
 
-pub(super) fn clipboard(text: &str) -> Option<(Command, Vec<u8>)> {
+pub(crate) fn clipboard(text: &str) -> Option<(Command, Vec<u8>)> {
     let mut command = Command::new("/usr/bin/pbcopy");
     // It follows the locale, and without one it reads MacRoman (pbcopy(1), checked 2026-11-22).
     command.env("LC_ALL", "en_US.UTF-8");
@@ -44,6 +42,6 @@ pub(super) fn more_ending_signals() -> impl Iterator<Item = c_int> {
     std::iter::empty()
 }
 
-pub(super) fn can_be_continued() -> bool {
+pub(crate) fn can_be_continued() -> bool {
     getsid(getppid()).is_ok_and(|session| getsid(None) == Ok(session))
 }

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Report;
+use crate::advice::changed::Difference;
 use crate::advice::{Advice, NotOffered};
 use crate::gpu::{SCHEMA, Snapshot};
 use crate::knowledge::diagnosis::{Match, MemoryKind, Oom, Phase};
@@ -56,6 +57,9 @@ pub struct OutOfMemory<'a> {
     /// With `--why`: fixes that are not offered, each with the rule that removed it; absent elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_offered: Option<&'a [NotOffered]>,
+    /// With `--good`: what differs from the run that worked; what explains the failure comes first. Absent elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since_it_worked: Option<&'a [Difference]>,
     /// Why `live` is null although a reading was wanted; absent elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     live_reason: Option<&'a str>,
@@ -82,8 +86,14 @@ impl Output<'_> {
             Oom::No => Output::No(found),
             Oom::Yes | Oom::Maybe => {
                 let advice = report.advice;
-                let not_offered = report.explains.then_some(advice.why.not_offered.as_slice());
-                Output::OutOfMemory(OutOfMemory { found, advice, not_offered, live_reason: report.no_reading })
+                let not_offered = report.explains.then_some(advice.not_offered.as_slice());
+                Output::OutOfMemory(OutOfMemory {
+                    found,
+                    advice,
+                    not_offered,
+                    since_it_worked: report.since,
+                    live_reason: report.no_reading,
+                })
             }
         }
     }

@@ -341,14 +341,7 @@ mod tests {
         let snapshot = Snapshot { devices: vec![device(0, vec![row])], ..snapshot(0) };
         let situation = Situation { fixes: base.fixes(), snapshot: Some(&snapshot), ..Situation::alone(&diagnosis) };
         let advice = advise(&situation);
-        let report = Report {
-            diagnosis: &diagnosis,
-            advice: &advice,
-            snapshot: Some(&snapshot),
-            no_reading: None,
-            why: None,
-            explains: false,
-        };
+        let report = Report { snapshot: Some(&snapshot), ..Report::of(&diagnosis, &advice) };
         markdown(&Paper { report, log: &log, origin: "crash.log", at: noon_plus(0), walked, names })
     }
 

@@ -6,18 +6,17 @@ mod addresses;
 mod contacts;
 mod letters;
 mod names;
-mod pattern;
 mod secrets;
+mod table;
 mod urls;
-mod words;
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use aho_corasick::AhoCorasick;
 
-use self::names::{HOMES, HOST, MACHINES, MAYBE_MACHINES, PEOPLE, PROMPTS, USER, USERS, is_machine, is_telling};
-use self::pattern::{captures, group, group_or_empty, replace};
+use self::names::{HOST, TABLE, USER, is_machine, is_telling};
+use self::table::{group, group_or_empty};
 
 /// The names that are known before any text is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,11 +31,13 @@ impl Names {
     /// Adds the names that stand in the text: in home folders, prompts, settings, tables and the prefixes
     /// of a system log.
     pub fn learn(&mut self, text: &str) {
-        let users =
-            captures(&USERS, text).filter(|found| group(found, "before").is_some_and(|before| is_storage(&before)));
-        let named = PEOPLE.iter().chain(MACHINES.iter()).flat_map(|pattern| captures(pattern, text));
-        let prompts = captures(&PROMPTS, text).filter(names::is_prompt);
-        let homes = captures(&HOMES, text)
+        let users = TABLE.users.captures(text);
+        let users = users.filter(|found| group(found, "before").is_some_and(|before| names::is_storage(&before)));
+        let named = TABLE.people.iter().chain(&TABLE.machines).flat_map(|pattern| pattern.captures(text));
+        let prompts = TABLE.prompts.captures(text).filter(names::is_prompt);
+        let homes = TABLE
+            .homes
+            .captures(text)
             .filter(|found| found.get(0).is_some_and(|home| !is_within_address(text, home.start())));
         let homes: Vec<_> = homes.collect();
         self.users_ignore_case |= homes.iter().any(|home| home.name("account").or(home.name("full")).is_some());
@@ -49,7 +50,7 @@ impl Names {
             self.hosts.extend(["host", "host2", "host3"].iter().filter_map(|name| group(&found, name)));
         }
         self.users.extend(people_with_mail(text));
-        let maybe = MAYBE_MACHINES.iter().flat_map(|pattern| captures(pattern, text));
+        let maybe = TABLE.maybe_machines.iter().flat_map(|pattern| pattern.captures(text));
         self.hosts.extend(maybe.filter_map(|found| group(&found, "host")).filter(|host| is_machine(host)));
         self.hosts.extend(urls::hosts(text));
         // The part before the network's name names the machine as well.
@@ -57,21 +58,21 @@ impl Names {
         let short: Vec<String> = short.filter(|short| is_machine(short)).map(str::to_owned).collect();
         self.hosts.extend(short);
         let alike = names::numbered_like(&self.hosts);
-        self.hosts.extend(captures(&alike, text).filter_map(|found| group(&found, "host")));
+        self.hosts.extend(alike.captures(text).filter_map(|found| group(&found, "host")));
     }
 
     /// The text without these names, and without tokens, passwords, home folders and addresses.
     pub fn redacted(&self, text: &str) -> String {
         let mut text = urls::left_out(&secrets::left_out(text));
-        text = replace(&HOMES, &text.clone(), |found| {
+        text = TABLE.homes.replace(&text, |found| {
             let at = found.get(0)?.start();
             let rest = group(found, "rest").unwrap_or_else(|| group_or_empty(found, "rest2"));
             (!is_within_address(&text, at)).then(|| format!("~{rest}"))
         });
-        text = replace(&USERS, &text, |found| {
-            is_telling(&group(found, "user")?).then(|| group_or_empty(found, "before") + USER)
-        });
-        text = replace(&PROMPTS, &text, |found| {
+        text = TABLE
+            .users
+            .replace(&text, |found| is_telling(&group(found, "user")?).then(|| group_or_empty(found, "before") + USER));
+        text = TABLE.prompts.replace(&text, |found| {
             names::is_person_at_machine(found).then(|| format!("{USER}@{HOST}{}", group_or_empty(found, "rest")))
         });
         text = self.without_names(&text);
@@ -125,7 +126,7 @@ fn places(
 /// Full names beside an email address, and those of their parts that the address contains.
 fn people_with_mail(text: &str) -> BTreeSet<String> {
     let mut people = BTreeSet::new();
-    for found in captures(&names::WITH_MAIL, text) {
+    for found in TABLE.with_mail.captures(text) {
         let mail =
             ["mail", "mail2", "mail3"].iter().find_map(|name| group(&found, name)).unwrap_or_default().to_lowercase();
         let Some(full) = ["first", "full", "name"].iter().find_map(|name| group(&found, name)) else { continue };
@@ -134,17 +135,6 @@ fn people_with_mail(text: &str) -> BTreeSet<String> {
         people.insert(full.clone());
     }
     people
-}
-
-/// Whether the path begins with a folder of a disk, unlike `/api/users/x`.
-fn is_storage(path: &str) -> bool {
-    let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
-    let first = first.trim_end_matches(|c: char| c.is_ascii_digit());
-    [
-        "scratch", "data", "gpfs", "lustre", "nfs", "mnt", "work", "project", "projects", "export", "storage", "fsx",
-        "beegfs", "ceph", "cluster", "nobackup", "fast", "net",
-    ]
-    .contains(&first)
 }
 
 /// Whether this place is within a URL: `https://example.org/home/docs` has no home folder.
@@ -170,6 +160,7 @@ fn network(behind: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::table::parsed;
     use super::*;
 
     fn redacted(text: &str) -> String {
@@ -180,11 +171,12 @@ mod tests {
     }
 
     #[test]
-    fn every_pattern_is_one() {
-        let single = [&HOMES, &PROMPTS, &USERS];
-        assert!(single.iter().all(|pattern| pattern.is_some()));
-        let mut many = PEOPLE.iter().chain(MACHINES.iter()).chain(MAYBE_MACHINES.iter());
-        assert!(many.all(Option::is_some));
+    fn every_table_parses() {
+        parsed::<Vec<(String, String)>>("parts").unwrap();
+        parsed::<names::Table>("names").unwrap();
+        parsed::<urls::Table>("urls").unwrap();
+        parsed::<contacts::Table>("contacts").unwrap();
+        parsed::<addresses::Table>("addresses").unwrap();
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crossterm::execute;
 
 use super::wake::{Tell, Wake};
 use crate::app::Msg;
-use crate::platform::{Here, Platform, variable};
+use crate::platform::{here, variable};
 
 /// Terminals cut or ignore longer sequences.
 const LONGEST: usize = 70_000;
@@ -40,7 +40,7 @@ pub(crate) fn copy(text: String, wakes: Sender<Wake>) {
 /// The program that reads the text on its standard input, and how to name it; `None` if the terminal takes the text. Over
 /// ssh the system's own clipboard is not the person's.
 fn program(text: &str, is_remote: bool, in_tmux: bool) -> Option<(&'static str, Command, Vec<u8>)> {
-    if !is_remote && let Some((command, bytes)) = Here::clipboard(text) {
+    if !is_remote && let Some((command, bytes)) = here::clipboard(text) {
         return Some(("clipboard", command, bytes));
     }
     in_tmux.then(|| {
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn the_systems_program_takes_it_here_and_the_terminal_from_far_away() {
         let told = |is_remote, in_tmux| program("text", is_remote, in_tmux).map(|(how, ..)| how);
-        let here = Here::clipboard("text").map(|_| "clipboard");
+        let here = here::clipboard("text").map(|_| "clipboard");
         assert_eq!((told(true, false), told(true, true)), (None, Some("tmux buffer")));
         assert_eq!((told(false, false), told(false, true)), (here, here.or(Some("tmux buffer"))));
     }

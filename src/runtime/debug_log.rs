@@ -7,14 +7,14 @@ use std::path::Path;
 use env_logger::{Builder, Target};
 use log::LevelFilter;
 
-use crate::platform::{Here, Platform};
+use crate::platform::here;
 
 /// The variable that asks for it.
 pub(crate) const VARIABLE: &str = "OOMDOCTOR_LOG";
 
 /// Begins to write there. The sampling child writes to the same file; lines say whose they are.
 pub(crate) fn start(path: &Path) -> io::Result<()> {
-    let file = Here::append_to_private_file(path)?;
+    let file = here::append_to_private_file(path)?;
     let own = std::process::id();
     let mut builder = Builder::new();
     builder.filter_level(LevelFilter::Debug).target(Target::Pipe(Box::new(file)));

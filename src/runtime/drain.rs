@@ -5,13 +5,13 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::process::{ExitCode, Stdio};
 
-use crate::platform::{Here, Platform};
+use crate::platform::here;
 
 /// Starts the detached reader on the pipe, and explains why the person's shell still waits for the job.
 pub(super) fn detach(pipe: File) {
     let words = "oomdoctor has left; the job that is piped into it goes on. Ctrl-C here would end the job.";
     let _ = writeln!(io::stderr(), "{words}");
-    let Ok(mut reader) = Here::detached_self() else { return };
+    let Ok(mut reader) = here::detached_self() else { return };
     let _ = reader.arg("drain").stdin(pipe).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
 }
 

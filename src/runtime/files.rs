@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::thread;
 
 use crate::log::{LEFT_OUT, LOOKED_AT, what_else};
-use crate::platform::{Here, Platform};
+use crate::platform::here;
 
 /// Kept from the beginning.
 const HEAD: usize = 1 << 20;
@@ -241,7 +241,7 @@ pub fn read_file(mut file: File, telling: impl Fn(&[u8]) -> bool + Sync) -> io::
 /// The first start of a line from this offset on, within a block; else the offset itself.
 fn line_start(file: &File, at: u64) -> io::Result<u64> {
     let mut block = vec![0; BLOCK];
-    let count = Here::read_at(file, &mut block, at)?;
+    let count = here::read_at(file, &mut block, at)?;
     let end = block.iter().take(count).position(|byte| *byte == b'\n');
     Ok(end.map_or(at, |end| at + end as u64 + 1))
 }
@@ -254,7 +254,7 @@ fn between<F: Fn(&[u8]) -> bool>(file: &File, part: Range<u64>, telling: F) -> i
     while at < part.end {
         let wanted = usize::try_from(part.end - at).map_or(BLOCK, |left| left.min(BLOCK));
         let Some(room) = block.get_mut(..wanted) else { break };
-        match Here::read_at(file, room, at) {
+        match here::read_at(file, room, at) {
             Ok(0) => break,
             Ok(count) => {
                 keeper.leave(room.get(..count).unwrap_or_default());

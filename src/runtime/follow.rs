@@ -12,7 +12,7 @@ use super::reader::Desk;
 use super::wake::{Tell, Wake};
 use crate::app::Msg;
 use crate::app::model::Change;
-use crate::platform::{Here, Platform, regular};
+use crate::platform::{here, regular};
 
 /// The time between two looks at a small file.
 const PACE: Duration = Duration::from_secs(1);
@@ -31,7 +31,7 @@ struct Look {
 
 fn look(path: &Path) -> Option<Look> {
     let metadata = fs::metadata(path).ok()?;
-    let file = Here::identity(path, &metadata).ok()?;
+    let file = here::identity(path, &metadata).ok()?;
     Some(Look { file, length: metadata.len(), written: metadata.modified().ok() })
 }
 

@@ -11,8 +11,8 @@ use serde::Serialize;
 use crate::app::msg::SignalReport;
 use crate::gpu::ProcessKey;
 use crate::gpu::guard::Signal;
-use crate::platform::processes::{Note, Processes};
-use crate::platform::{Here, Platform};
+use crate::platform::here;
+use crate::platform::processes::{Named, Note, Processes};
 use crate::units::Bytes;
 
 const FILE: &str = "signals.log";
@@ -27,8 +27,8 @@ pub struct Journal {
 #[derive(Clone, Debug, Serialize)]
 pub struct Deed {
     by: String,
-    pid: u32,
-    start_ticks: u64,
+    #[serde(flatten)]
+    key: ProcessKey,
     user: Option<String>,
     command: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,23 +45,23 @@ enum Event<'a> {
         request: &'a str,
     },
     Answered {
-        pid: u32,
-        start_ticks: u64,
+        #[serde(flatten)]
+        key: ProcessKey,
         answer: &'a str,
     },
     Ended {
-        pid: u32,
-        start_ticks: u64,
+        #[serde(flatten)]
+        key: ProcessKey,
         after_seconds: f32,
     },
     StillThere {
-        pid: u32,
-        start_ticks: u64,
+        #[serde(flatten)]
+        key: ProcessKey,
         state: Option<char>,
     },
     MemoryBack {
-        pid: u32,
-        start_ticks: u64,
+        #[serde(flatten)]
+        key: ProcessKey,
         bytes: Bytes,
     },
 }
@@ -81,40 +81,33 @@ impl Journal {
 
     /// Reads which process this is. `signal` is `None` for requests to its program.
     pub fn deed(processes: &impl Processes, key: ProcessKey, signal: Option<Signal>) -> Deed {
-        let named = processes.named(key.pid);
-        Deed {
-            by: Here::user_name(),
-            pid: key.pid,
-            start_ticks: key.start_ticks,
-            user: named.user,
-            command: named.command,
-            signal,
-        }
+        let Named { user, command } = processes.named(key.pid);
+        Deed { by: here::user_name(), key, user, command, signal }
     }
 
     /// Records what happened after a signal. A refusal sent no signal and leaves no line.
     pub fn note(&self, deed: &Deed, report: &SignalReport) -> io::Result<()> {
-        let (pid, start_ticks) = (deed.pid, deed.start_ticks);
+        let key = deed.key;
         self.write(match report {
             SignalReport::Refused(_) => return Ok(()),
             SignalReport::Sent => Event::Sent(deed),
-            SignalReport::Ended(after) => Event::Ended { pid, start_ticks, after_seconds: after.as_secs_f32() },
-            SignalReport::StillThere(state) => Event::StillThere { pid, start_ticks, state: *state },
+            SignalReport::Ended(after) => Event::Ended { key, after_seconds: after.as_secs_f32() },
+            SignalReport::StillThere(state) => Event::StillThere { key, state: *state },
         })
     }
 
     /// Records a request to a program, or its answer.
     pub fn note_request(&self, deed: &Deed, note: &Note) -> io::Result<()> {
-        let (pid, start_ticks) = (deed.pid, deed.start_ticks);
+        let key = deed.key;
         self.write(match note {
             Note::Sent(request) => Event::Asked { deed, request },
-            Note::Answered(answer) => Event::Answered { pid, start_ticks, answer },
+            Note::Answered(answer) => Event::Answered { key, answer },
         })
     }
 
     /// Records how much VRAM was freed.
     pub fn note_memory(&self, key: ProcessKey, bytes: Bytes) -> io::Result<()> {
-        self.write(Event::MemoryBack { pid: key.pid, start_ticks: key.start_ticks, bytes })
+        self.write(Event::MemoryBack { key, bytes })
     }
 
     fn write(&self, event: Event<'_>) -> io::Result<()> {
@@ -122,8 +115,8 @@ impl Journal {
         let mut line = serde_json::to_vec(&Line { at: Timestamp::now().to_string(), event })?;
         line.push(b'\n');
         // One call a line: lines of several programs do not mix.
-        Here::make_private_folder(folder)?;
-        Here::append_to_private_file(&folder.join(FILE))?.write_all(&line)
+        here::make_private_folder(folder)?;
+        here::append_to_private_file(&folder.join(FILE))?.write_all(&line)
     }
 }
 

@@ -17,7 +17,7 @@ use super::files;
 use super::reader::Telling;
 use super::wake::{Clock, Tell, Wake, new_size};
 use crate::app::Msg;
-use crate::platform::{Here, Input, Platform, Typed};
+use crate::platform::{Input, Typed, here};
 
 /// Listens from now on; `touched` is called at the first byte.
 pub(crate) fn listen(
@@ -26,7 +26,7 @@ pub(crate) fn listen(
     telling: Telling,
     touched: impl FnOnce() + Send + 'static,
 ) -> io::Result<()> {
-    let mut terminal = Here::input()?;
+    let mut terminal = here::input()?;
     thread::Builder::new().name("keys".into()).spawn(move || {
         // The window may have changed between the first look at its size and the moment somebody listens for that.
         wakes.tell(new_size());

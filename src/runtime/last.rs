@@ -10,7 +10,7 @@ use std::{fs, thread};
 
 use super::wake::{Tell, Wake};
 use crate::app::last::{Kept, Story};
-use crate::platform::{Here, Platform, regular};
+use crate::platform::{here, regular};
 
 const FILE: &str = "last.log";
 /// Kept of a log's beginning and of its end, where it is larger than both.
@@ -68,7 +68,7 @@ impl Drop for Shelf {
 
 /// Replaces the file; a process that reads it meanwhile sees the whole old one.
 fn write(folder: &Path, story: &Story, log: &str) -> io::Result<()> {
-    Here::make_private_folder(folder)?;
+    here::make_private_folder(folder)?;
     // If two programs write at once, the later one's file stays.
     let (head, tail) = ends(log);
     regular::replace(&folder.join(FILE), |file| {
@@ -110,7 +110,7 @@ pub(crate) fn read(folder: Option<&Path>, keeps: bool) -> Result<(Story, String)
     if !keeps {
         return Err("no last log: your configuration says keep_log: false; give a file: oomdoctor crash.log".into());
     }
-    let Some(folder) = folder else { return Err(format!("no last log: {}", Here::STATE_UNKNOWN)) };
+    let Some(folder) = folder else { return Err(format!("no last log: {}", here::STATE_UNKNOWN)) };
     let path = folder.join(FILE);
     read_file(&path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => "there is no last log yet; give a file: oomdoctor crash.log".into(),
@@ -121,7 +121,7 @@ pub(crate) fn read(folder: Option<&Path>, keeps: bool) -> Result<(Story, String)
 fn read_file(path: &Path) -> io::Result<(Story, String)> {
     let metadata = fs::metadata(path)?;
     // Another user's file would put that user's words and commands on this screen.
-    if !metadata.is_file() || !Here::is_own(&metadata) || metadata.len() > LARGEST {
+    if !metadata.is_file() || !here::is_own(&metadata) || metadata.len() > LARGEST {
         return Err(io::Error::other("it is none of oomdoctor's"));
     }
     let bytes = regular::read(path, LARGEST)?;
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn nothing_or_nonsense_is_said() {
         let root = tempfile::tempdir().unwrap();
-        assert!(read(None, true).unwrap_err().contains(Here::STATE_UNKNOWN));
+        assert!(read(None, true).unwrap_err().contains(here::STATE_UNKNOWN));
         assert!(read(Some(root.path()), true).unwrap_err().contains("no last log yet"));
         for nonsense in ["", "{", "{}", "log\nlog", "{\"behind\":3}\nlog"] {
             fs::write(root.path().join(FILE), nonsense).unwrap();

@@ -7,7 +7,7 @@ use std::thread;
 
 use super::wake::{Tell, Wake};
 use crate::app::Msg;
-use crate::platform::{Here, Platform};
+use crate::platform::here;
 
 /// More reports within one second than this are not written.
 const SAME_SECOND: u32 = 20;
@@ -18,7 +18,7 @@ pub(crate) fn write(state: Option<PathBuf>, text: String, wakes: Sender<Wake>) {
     let spawned = thread::Builder::new().name("report".into()).spawn(move || {
         let written = match &state {
             Some(folder) => new_report(folder, &text, &jiff::Zoned::now()).map_err(|error| error.to_string()),
-            None => Err(Here::STATE_UNKNOWN.to_owned()),
+            None => Err(here::STATE_UNKNOWN.to_owned()),
         };
         answer.tell(Msg::Written(written.map(|path| path.display().to_string())));
     });
@@ -28,13 +28,13 @@ pub(crate) fn write(state: Option<PathBuf>, text: String, wakes: Sender<Wake>) {
 }
 
 fn new_report(folder: &Path, text: &str, now: &jiff::Zoned) -> io::Result<PathBuf> {
-    Here::make_private_folder(folder)?;
+    here::make_private_folder(folder)?;
     let stem = now.strftime("report-%Y-%m-%d-%H%M%S").to_string();
     let mut another = 1;
     loop {
         let name = if another == 1 { format!("{stem}.md") } else { format!("{stem}-{another}.md") };
         let path = folder.join(name);
-        match Here::new_private_file(&path) {
+        match here::new_private_file(&path) {
             Ok(mut file) => {
                 return file.write_all(text.as_bytes()).map(|()| path.clone()).inspect_err(|_| {
                     // An incomplete report is removed.

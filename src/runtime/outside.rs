@@ -20,7 +20,7 @@ use crate::app::{Effect, Msg};
 use crate::gpu::ProcessKey;
 use crate::gpu::guard::Viewer;
 use crate::platform::processes::Processes;
-use crate::platform::{Here, Kernel, Platform, SetPace};
+use crate::platform::{Kernel, SetPace, here};
 
 /// Everything outside the app that an effect can reach.
 pub(super) struct Outside {
@@ -68,7 +68,7 @@ impl Outside {
             },
             Effect::Keep(kept) => self.shelf.keep(*kept),
             Effect::WriteReport(text) => outbox::write(self.state.clone(), text, self.wakes.clone()),
-            Effect::Suspend => Here::ask_to_stop(),
+            Effect::Suspend => here::ask_to_stop(),
             // The loop itself ends the session.
             Effect::Quit => {}
         }

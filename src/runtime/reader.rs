@@ -16,7 +16,7 @@ use crate::app::msg::LogRead;
 use crate::knowledge::page;
 use crate::knowledge::{KnowledgeBase, Words};
 use crate::log::PastedLog;
-use crate::platform::{Here, Pipe, Platform, regular};
+use crate::platform::{Pipe, here, regular};
 use crate::units::WallTime;
 
 /// The words of the knowledge base's first pass, once it is loaded.
@@ -205,19 +205,19 @@ pub(crate) fn open_log(path: &Path) -> io::Result<File> {
     if kind.is_dir() {
         return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder; name the log in it"));
     }
-    if Here::is_device(kind) {
+    if here::is_device(kind) {
         return Err(io::Error::other("it is a device, not a log"));
     }
     regular::open(path)
 }
 
 pub(crate) fn is_named_pipe(path: &Path) -> io::Result<bool> {
-    Ok(Here::is_named_pipe(std::fs::metadata(path)?.file_type()))
+    Ok(here::is_named_pipe(std::fs::metadata(path)?.file_type()))
 }
 
 /// Opens a named pipe without waiting for its writer; `None` if the file is something else.
 pub(crate) fn named_pipe(path: &Path) -> io::Result<Option<File>> {
-    if is_named_pipe(path)? { Here::open_named_pipe(path).map(Some) } else { Ok(None) }
+    if is_named_pipe(path)? { here::open_named_pipe(path).map(Some) } else { Ok(None) }
 }
 
 /// A person who waits for a log gets a message after this time.
@@ -225,7 +225,7 @@ const A_MOMENT: Duration = Duration::from_secs(2);
 
 /// A pipe that is read until its writer ends, with one message if that takes long.
 pub(crate) struct Awaited<F> {
-    pipe: <Here as Platform>::Pipe,
+    pipe: here::Pipe,
     said: bool,
     since: Instant,
     say: F,
@@ -234,7 +234,7 @@ pub(crate) struct Awaited<F> {
 impl<F: Fn()> Awaited<F> {
     /// From now on; `say` is called after a moment, where somebody `listens`.
     pub(crate) fn new(pipe: File, listens: bool, say: F) -> Awaited<F> {
-        Awaited { pipe: Here::pipe(pipe), said: !listens, since: Instant::now(), say }
+        Awaited { pipe: here::Pipe::new(pipe), said: !listens, since: Instant::now(), say }
     }
 }
 
@@ -285,7 +285,7 @@ const PACE: Duration = Duration::from_millis(300);
 /// on, so that a slow machine does not hold it many times over.
 pub(crate) fn read_pipe(input: File, wakes: Sender<Wake>, telling: Telling, desk: Desk) -> io::Result<()> {
     thread::Builder::new().name("pipe".into()).spawn(move || {
-        let mut input = Here::pipe(input);
+        let mut input = here::Pipe::new(input);
         let mut keeper = Keeper::new(|block: &[u8]| telling.may_matter(block));
         let mut block = vec![0; 64 << 10];
         let mut sent = Instant::now();

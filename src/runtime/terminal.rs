@@ -20,7 +20,7 @@ use ratatui::backend::CrosstermBackend;
 
 use crate::app::Model;
 use crate::app::model::Seen;
-use crate::platform::{Here, Platform};
+use crate::platform::here;
 use crate::ui::picture::Shown;
 
 /// Frames of up to this many bytes are written at once.
@@ -90,10 +90,10 @@ pub fn ring(title: &str) {
 fn enter() -> io::Result<()> {
     let mut farewell = Vec::new();
     if leave(&mut farewell).is_ok() {
-        Here::remember_terminal(farewell);
+        here::remember_terminal(farewell);
     }
     enable_raw_mode()?;
-    Here::note_terminal_taken(true);
+    here::note_terminal_taken(true);
     take_over(&mut stdout()).inspect_err(|_| give_back())
 }
 
@@ -101,12 +101,12 @@ fn enter() -> io::Result<()> {
 pub fn give_back() {
     let _ = leave(&mut stdout());
     let _ = disable_raw_mode();
-    Here::note_terminal_taken(false);
+    here::note_terminal_taken(false);
 }
 
 fn take_over(terminal: &mut impl io::Write) -> io::Result<()> {
     queue!(terminal, EnterAlternateScreen, Hide)?;
-    if Here::MARKS_PASTES {
+    if here::MARKS_PASTES {
         queue!(terminal, EnableBracketedPaste)?;
     }
     execute!(terminal, EnableMouseCapture, EnableFocusChange)
@@ -114,7 +114,7 @@ fn take_over(terminal: &mut impl io::Write) -> io::Result<()> {
 
 /// Takes every step even if one before it fails: a step left out would leave its mode behind in the person's shell.
 fn leave(terminal: &mut impl io::Write) -> io::Result<()> {
-    let marks = if Here::MARKS_PASTES { queue!(terminal, DisableBracketedPaste) } else { Ok(()) };
+    let marks = if here::MARKS_PASTES { queue!(terminal, DisableBracketedPaste) } else { Ok(()) };
     let steps = [
         queue!(terminal, DisableFocusChange),
         queue!(terminal, DisableMouseCapture),

@@ -275,7 +275,7 @@ fn let_go(
     let mut lines = warnings(model, theme, &[victim], width);
     lines.extend(named(model, theme, victim, (width, rows), true));
     lines.push(Line::raw(""));
-    lines.extend(paragraph(&format!("{}? {}", release.asks(), release.means()), width, Style::new()));
+    lines.extend(paragraph(&format!("{}? {}", release.asks(), release.way.means), width, Style::new()));
     lines.extend(release.requests().iter().flat_map(|request| paragraph(request, width, theme.quiet)));
     if model.config.source == Source::Demo {
         lines.extend(paragraph("Demo: nothing is sent.", width, theme.alarm));

@@ -426,7 +426,7 @@ fn marked(mark: &str, text: &str, style: Style, width: usize) -> Vec<Line<'stati
 fn started_again(ending: &Ending, again: &Successor) -> String {
     let command = again.supervisor.as_ref().and_then(|supervisor| supervisor.ends_by(ending.victim.yours));
     let who = match (&ending.release, command, &again.supervisor) {
-        (Some(release), ..) => format!("somebody uses it through {}", release.program()),
+        (Some(release), ..) => format!("somebody uses it through {}", release.way.program),
         (None, Some(command), _) => format!("to stop it: {command}"),
         (None, None, Some(supervisor)) => format!("{supervisor} runs it"),
         (None, None, None) => "unless that was you, something supervises it".to_owned(),
@@ -436,7 +436,7 @@ fn started_again(ending: &Ending, again: &Successor) -> String {
 
 /// The program that was asked, at the beginning of a sentence.
 fn program(ending: &Ending) -> String {
-    match ending.release.as_ref().map(Release::program) {
+    match ending.release.as_ref().map(|release| release.way.program) {
         Some("the web UI") => "The web UI".to_owned(),
         Some(program) => program.to_owned(),
         None => ending.victim.name.clone(),

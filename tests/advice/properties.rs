@@ -166,8 +166,13 @@ fn why_not_enough(planned: &PlannedFix, short: Option<Bytes>, fit: Option<&FitAd
 /// The steps with a condition that come too early or are too many.
 fn misplaced_conditions(advice: &Advice) -> Vec<String> {
     let conditional: Vec<&PlannedFix> = advice.plan.iter().filter(|planned| planned.condition.is_some()).collect();
-    let last = &advice.plan[advice.plan.len() - conditional.len()..];
+    // One that asks for a version comes after what this log supports, and before what any log would get.
+    let of_a_version = conditional.iter().filter(|planned| planned.is_of_a_version).count();
+    let last = &advice.plan[advice.plan.len() - (conditional.len() - of_a_version)..];
     let mut found = Vec::new();
+    if of_a_version > 1 {
+        found.push(format!("{of_a_version} steps ask for a version"));
+    }
     if !last.iter().all(|planned| planned.condition.is_some()) {
         found.push(format!("not last: {:?}", conditional.iter().map(|planned| planned.fix).collect::<Vec<_>>()));
     }

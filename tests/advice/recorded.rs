@@ -80,7 +80,7 @@ fn outline(advice: &Advice) -> String {
             .map(|fit| format!("fit: {}, total {}, fits {:?}", fit.engine, mib(fit.total_bytes), fit.fits)),
     );
     lines.extend(advice.plan.iter().map(step_line));
-    lines.extend(not_offered_lines(&advice.why.not_offered));
+    lines.extend(not_offered_lines(&advice.not_offered));
     lines.join("\n") + "\n"
 }
 
@@ -98,7 +98,7 @@ fn ledger_line(ledger: &Ledger) -> String {
 
 fn step_line(planned: &PlannedFix) -> String {
     let target = planned.target.map_or(String::new(), |key| format!(" {}", key.pid));
-    let enough = planned.enough.word();
+    let enough = planned.enough.as_ref();
     let condition = planned.condition.as_ref().map_or(String::new(), |condition| format!(", {condition}"));
     let room = planned.room_on.as_ref().map_or(String::new(), |room| format!(", room on GPU {}", room.index));
     let release = if planned.release.is_some() { ", by request" } else { "" };

@@ -267,7 +267,7 @@ impl Gpu {
     }
 }
 
-/// What the log alone says, and the fixes that its leading entry names.
+/// What the log alone says, and the fixes that its signs and its leading entry name.
 pub struct LogReading {
     diagnosis: Diagnosis,
     fixes: Vec<Fix>,
@@ -276,8 +276,7 @@ pub struct LogReading {
 impl LogReading {
     pub fn of(base: &KnowledgeBase, log: &str) -> LogReading {
         let diagnosis = base.diagnose(&PastedLog::new(log.to_owned()), None);
-        let entry = diagnosis.matches.first().and_then(|found| base.entry(found.entry));
-        let fixes = entry.iter().flat_map(|entry| &entry.fixes).filter_map(|id| base.fix(*id)).cloned().collect();
+        let fixes = base.leading_fixes(&diagnosis);
         LogReading { diagnosis, fixes }
     }
 }
@@ -323,7 +322,7 @@ impl Scenario {
             crashed_by: Some(after_crash(0)),
             command: self.command.as_deref(),
             model: self.model.as_deref(),
-            taken: Taken { changed, enough, freed },
+            taken: Taken { changed, enough, freed, left: 0 },
             before: before.map(|advice| &advice.remembered),
             ..Situation::alone(&log.diagnosis)
         })

@@ -66,8 +66,7 @@ pub fn log(data: &[u8]) {
     }
     let fixes = BASE.leading_fixes(&diagnosis);
     let advice = advise(&Situation { fixes: &fixes, ..Situation::alone(&diagnosis) });
-    let report =
-        Report { diagnosis: &diagnosis, advice: &advice, snapshot: None, no_reading: None, why: None, explains: false };
+    let report = Report::of(&diagnosis, &advice);
     let names = Names::default();
     let paper = Paper { report, log: &log, origin: "x", at: moment(), walked: &Walked::default(), names: Some(&names) };
     assert_harmless(&markdown(&paper), "the report");

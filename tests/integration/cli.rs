@@ -19,6 +19,8 @@ use crate::support::pty::Session;
 use crate::support::schema::assert_output_valid;
 
 /// Runs the shipped program without a driver and with empty standard input.
+const TORCH: &str = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.00 GiB. GPU 0 has a total capacity of 23.64 GiB of which 4.10 GiB is free.\n";
+
 fn oomdoctor(arguments: &[&str]) -> Output {
     run(arguments, b"")
 }
@@ -108,6 +110,37 @@ fn a_diagnosis_of_the_log_alone_has_the_fields_of_the_contract() {
         }
         assert!(step.get("command").is_some());
     }
+}
+
+#[test]
+fn a_fix_that_was_tried_in_vain_is_not_offered_again() {
+    let diagnosed = |tried: &[&str]| -> Vec<String> {
+        let output = run(&[&["diagnose", "--no-live", "--json"], tried].concat(), TORCH.as_bytes());
+        let plan = parsed(&output)["plan"].as_array().unwrap().clone();
+        plan.iter().map(|step| step["fix"].as_str().unwrap().to_owned()).collect()
+    };
+    let first = diagnosed(&[]);
+    let tried = first.iter().find(|fix| *fix != "run-again" && *fix != "look-there").unwrap();
+    let second = diagnosed(&["--tried", tried]);
+    assert!(!second.contains(tried) && !second.is_empty(), "{tried}: {second:?}");
+    assert_refused(&run(&["diagnose", "--no-live", "--tried", "smaller-bach"], TORCH.as_bytes()), &["smaller-batch"]);
+}
+
+#[test]
+fn a_log_of_a_run_that_worked_tells_what_has_changed_since() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = folder.path().join("good.log");
+    let good_path = good.to_str().unwrap();
+    fs::write(&good, "pytorch version: 2.5.1\nvllm serve m --max-model-len 4096\nall is well\n").unwrap();
+    let bad = format!("pytorch version: 2.6.0\nvllm serve m --max-model-len 32768\n{TORCH}");
+    let output = run(&["diagnose", "--no-live", "--json", "--good", good_path], bad.as_bytes());
+    let since = parsed(&output)["since_it_worked"].as_array().unwrap().clone();
+    assert_eq!(since[0]["what"], "context", "{since:?}");
+    assert_eq!((since[0]["before"].as_str(), since[0]["now"].as_str()), (Some("4096"), Some("32768")));
+    assert_eq!(since[0]["explains"], true);
+    assert!(since.iter().any(|one| one["what"] == "torch" && one["explains"] == false), "{since:?}");
+    fs::write(&good, TORCH).unwrap();
+    assert_refused(&run(&["diagnose", "--no-live", "--good", good_path], bad.as_bytes()), &["--good", "too"]);
 }
 
 #[test]

@@ -184,14 +184,7 @@ fn the_diagnosis_of_every_scenario_is_as_the_schema_says() {
         let diagnosis = base.diagnose(&PastedLog::new(&scenario.log), None);
         let fixes = base.leading_fixes(&diagnosis);
         let advice = advise(&Situation { fixes: &fixes, ..Situation::alone(&diagnosis) });
-        let report = Report {
-            diagnosis: &diagnosis,
-            advice: &advice,
-            snapshot: None,
-            no_reading: None,
-            why: None,
-            explains: false,
-        };
+        let report = Report::of(&diagnosis, &advice);
         assert_valid("diagnose", &serde_json::to_value(Output::of(&report)).unwrap());
         validated += 1;
     }

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::fs;
 
-use oomdoctor::advice::release::{Api, Door, Loopback, Release};
+use oomdoctor::advice::release::{Api, Door, Loopback, Release, WAYS, Way};
 use oomdoctor::gpu::ProcessKey;
 use oomdoctor::platform::linux::procfs::Procfs;
 use oomdoctor::platform::linux::release::ask;
@@ -17,8 +17,12 @@ fn key(sleeper: &Sleeper) -> ProcessKey {
     Procfs::default().stat(sleeper.pid()).unwrap().key()
 }
 
+fn way(api: Api) -> &'static Way {
+    WAYS.iter().find(|way| way.api == api).unwrap()
+}
+
 fn at(api: Api, port: u16, model: Option<&str>) -> Release {
-    Release { api, door: Door::Port(Loopback { v6: false, port }), model: model.map(str::to_owned) }
+    Release { way: way(api), door: Door::Port(Loopback { v6: false, port }), model: model.map(str::to_owned) }
 }
 
 fn try_it(release: &Release) -> Result<String, String> {
@@ -214,7 +218,7 @@ fn a_kernel_is_restarted_with_the_token_from_its_servers_file() {
         fs::write(runtime.path().join(format!("jpserver-{pid}.json")), text).unwrap();
     };
     let release = |server: u32| Release {
-        api: Api::Jupyter,
+        way: way(Api::Jupyter),
         door: Door::Notebook { kernel: KERNEL.into(), runtime: runtime.path().into(), server },
         model: None,
     };

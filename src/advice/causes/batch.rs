@@ -1,58 +1,19 @@
 //! Owns the batch: what the run was doing takes more memory the more it does at once.
 
-use super::evidence::line_of;
 use super::growth;
-use super::rule::{About, Blames, Rule, SpeaksOfSize};
+use super::rule::Evidence;
 use crate::advice::case::Case;
 use crate::advice::engine;
-use crate::advice::phrases::plain;
-use crate::advice::verdict::{CauseKind, Strength};
-use crate::knowledge::diagnosis::{MemoryKind, Phase, Stage};
+use crate::advice::phrases::{line_of, plain_and};
+use crate::advice::verdict::CauseKind;
+use crate::knowledge::diagnosis::{Phase, Stage};
 
-pub(crate) const ABOUT: About = About {
-    id: CauseKind::Batch,
-    name: "batch",
-    blames: Blames::TheRun,
-    speaks_of_size: SpeaksOfSize::WhileLoading,
-    is_solved_by_another_gpu: false,
-    say,
-    prevent,
-};
-
-pub(crate) const WORK_AREA_NOT_ALLOCATED: Rule = Rule {
-    about: &ABOUT,
-    name: "the log says that the work area was not allocated",
-    strength: Strength::Strong,
-    find: work_area,
-};
-
-pub(crate) const BACKWARD_OR_DECODE: Rule = Rule {
-    about: &ABOUT,
-    name: "it failed in the backward pass or while decoding",
-    strength: Strength::Likely,
-    find: backward_or_decode,
-};
-
-pub(crate) const BESIDE_THE_ENGINES_SHARE: Rule = Rule {
-    about: &ABOUT,
-    name: "the request comes on top of the share that the engine fills",
-    strength: Strength::Likely,
-    find: beside_share,
-};
-
-pub(crate) const WORKS_IN_BATCHES: Rule = Rule {
-    about: &ABOUT,
-    name: "what it was doing grows with the batch",
-    strength: Strength::Likely,
-    find: works_in_batches,
-};
-
-fn work_area(case: &Case<'_>) -> Option<Vec<String>> {
+pub(super) fn work_area(case: &Case<'_>) -> Evidence {
     let is_told = case.log.run.told == Some(CauseKind::Batch);
     is_told.then(|| vec![format!("it is the work area of a batch that found no room{}", line_of(case.log))])
 }
 
-fn backward_or_decode(case: &Case<'_>) -> Option<Vec<String>> {
+pub(super) fn backward_or_decode(case: &Case<'_>) -> Evidence {
     let evidence = match case.log.run.stage? {
         Stage::Backward => "it died in the backward pass: activations grow with the batch",
         Stage::Decode => {
@@ -63,7 +24,7 @@ fn backward_or_decode(case: &Case<'_>) -> Option<Vec<String>> {
     if_own_work(case, evidence)
 }
 
-fn works_in_batches(case: &Case<'_>) -> Option<Vec<String>> {
+pub(super) fn works_in_batches(case: &Case<'_>) -> Evidence {
     let evidence = match (case.log.phase, case.log.run.stage) {
         (_, Some(Stage::Sampling)) => "it died while denoising, which grows with the size and number of images",
         (_, Some(Stage::Profiling)) => "it died while measuring its peak with the largest batch it may meet",
@@ -77,12 +38,12 @@ fn works_in_batches(case: &Case<'_>) -> Option<Vec<String>> {
 }
 
 /// Where the ordinary steps fitted before, the batch is not what changed.
-fn if_own_work(case: &Case<'_>, evidence: &str) -> Option<Vec<String>> {
-    let is_growth = (growth::CAME_FAR.find)(case).is_some();
-    (case.log.memory == Some(MemoryKind::Gpu) && !is_growth).then(|| vec![evidence.to_owned()])
+fn if_own_work(case: &Case<'_>, evidence: &str) -> Evidence {
+    let has_grown = growth::find(case).is_some();
+    (case.is_short_of_vram() && !has_grown).then(|| vec![evidence.to_owned()])
 }
 
-fn beside_share(case: &Case<'_>) -> Option<Vec<String>> {
+pub(super) fn beside_share(case: &Case<'_>) -> Evidence {
     let requested = engine::requested_beside_share(case.log, case.place.capacity())?;
     let share = engine::in_words(case.log)?;
     Some(vec![format!(
@@ -91,12 +52,8 @@ fn beside_share(case: &Case<'_>) -> Option<Vec<String>> {
     )])
 }
 
-fn say(case: &Case<'_>) -> String {
-    let plain = plain(case);
-    match details(case) {
-        Some(more) => format!("{plain} {more}"),
-        None => plain,
-    }
+pub(super) fn say(case: &Case<'_>) -> String {
+    plain_and(case, details(case))
 }
 
 fn details(case: &Case<'_>) -> Option<String> {
@@ -116,13 +73,4 @@ fn details(case: &Case<'_>) -> Option<String> {
         _ => return None,
     };
     Some(said.to_owned())
-}
-
-fn prevent(is_training: bool) -> &'static str {
-    match is_training {
-        true => "Find the largest batch with a few steps of the longest samples before the long run.",
-        false => {
-            "A smaller work area or image, or fewer requests at once, keeps the peak down; try the largest once before a long run."
-        }
-    }
 }

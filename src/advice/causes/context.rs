@@ -1,49 +1,21 @@
 //! Owns the context: it is longer than the KV cache has room for.
 
-use super::evidence::line_of;
-use super::rule::{About, Blames, Rule, SpeaksOfSize};
+use super::rule::Evidence;
 use crate::advice::case::Case;
 use crate::advice::engine;
-use crate::advice::phrases::plain;
-use crate::advice::verdict::{CauseKind, Strength};
+use crate::advice::phrases::{line_of, plain_and};
+use crate::advice::verdict::CauseKind;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
 
-pub(crate) const ABOUT: About = About {
-    id: CauseKind::Context,
-    name: "context",
-    blames: Blames::SomethingElse,
-    speaks_of_size: SpeaksOfSize::Always,
-    is_solved_by_another_gpu: false,
-    say,
-    prevent,
-};
-
-pub(crate) const KV_CACHE_RAN_OUT: Rule =
-    Rule { about: &ABOUT, name: "the engine's KV cache ran out", strength: Strength::Proven, find: cache_ran_out };
-
-pub(crate) const KV_CACHE_NOT_ALLOCATED: Rule = Rule {
-    about: &ABOUT,
-    name: "the log says that the KV cache was not allocated",
-    strength: Strength::Strong,
-    find: cache_not_allocated,
-};
-
-pub(crate) const LENGTH_IS_PRINTED: Rule = Rule {
-    about: &ABOUT,
-    name: "the log prints the context's length",
-    strength: Strength::Likely,
-    find: length_is_printed,
-};
-
-fn cache_ran_out(case: &Case<'_>) -> Option<Vec<String>> {
+pub(super) fn cache_ran_out(case: &Case<'_>) -> Evidence {
     (case.log.memory == Some(MemoryKind::KvCache)).then(|| vec![tokens_and_room(case.log)])
 }
 
-fn length_is_printed(case: &Case<'_>) -> Option<Vec<String>> {
+pub(super) fn length_is_printed(case: &Case<'_>) -> Evidence {
     case.log.facts.context_tokens.map(|_| vec![tokens_and_room(case.log)])
 }
 
-fn cache_not_allocated(case: &Case<'_>) -> Option<Vec<String>> {
+pub(super) fn cache_not_allocated(case: &Case<'_>) -> Evidence {
     if case.log.run.told != Some(CauseKind::Context) {
         return None;
     }
@@ -65,18 +37,16 @@ fn tokens_and_room(log: &Diagnosis) -> String {
     }
 }
 
-fn say(case: &Case<'_>) -> String {
+pub(super) fn say(case: &Case<'_>) -> String {
     if case.log.memory == Some(MemoryKind::KvCache) {
         return cache_in_words(case.log);
     }
-    match case.log.run.context_tokens {
-        Some(tokens) => format!("{} {tokens} tokens of context are what does not fit.", plain(case)),
-        None => plain(case),
-    }
+    let tokens = case.log.run.context_tokens;
+    plain_and(case, tokens.map(|tokens| format!("{tokens} tokens of context are what does not fit.")))
 }
 
 /// Why the engine's KV cache is too small.
-pub(crate) fn cache_in_words(log: &Diagnosis) -> String {
+pub(super) fn cache_in_words(log: &Diagnosis) -> String {
     if let Some(used_up) = engine::used_up(log) {
         return format!("Nothing is left for the KV cache: {used_up}.");
     }
@@ -86,8 +56,4 @@ pub(crate) fn cache_in_words(log: &Diagnosis) -> String {
         }
         _ => "The engine's KV cache is too small for what it was asked to hold.".to_owned(),
     }
-}
-
-fn prevent(_is_training: bool) -> &'static str {
-    "Before the next model: oomdoctor fit MODEL says what it takes, and the largest context that fits."
 }

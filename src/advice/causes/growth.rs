@@ -1,32 +1,18 @@
 //! Owns growth: the run worked for a while first, so that its ordinary steps fitted and something grew.
 
-use super::rule::{About, Blames, Rule, SpeaksOfSize};
+use super::rule::Evidence;
 use crate::advice::case::Case;
-use crate::advice::phrases::plain;
-use crate::advice::verdict::{CauseKind, Strength};
-use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Phase, Stage};
-
-pub(crate) const ABOUT: About = About {
-    id: CauseKind::Growth,
-    name: "growth",
-    blames: Blames::TheRun,
-    speaks_of_size: SpeaksOfSize::WhileLoading,
-    is_solved_by_another_gpu: false,
-    say,
-    prevent,
-};
-
-pub(crate) const CAME_FAR: Rule =
-    Rule { about: &ABOUT, name: "training steps fitted before", strength: Strength::Likely, find };
+use crate::advice::phrases::plain_and;
+use crate::knowledge::diagnosis::{Diagnosis, Phase, Stage};
 
 /// A run that came this far had room for an ordinary step.
 const STEPS_THAT_FITTED: u64 = 20;
 /// A validation beside the training comes after some of it; the check before training has two steps.
 const STEPS_BEFORE_VALIDATION: u64 = 5;
 
-fn find(case: &Case<'_>) -> Option<Vec<String>> {
+pub(super) fn find(case: &Case<'_>) -> Evidence {
     let log = case.log;
-    if log.phase != Phase::Training || log.memory != Some(MemoryKind::Gpu) || log.run.stage == Some(Stage::Saving) {
+    if log.phase != Phase::Training || !case.is_short_of_vram() || log.run.stage == Some(Stage::Saving) {
         return None;
     }
     if log.run.stage == Some(Stage::Validation) && has_trained(log) {
@@ -45,7 +31,7 @@ fn has_trained(log: &Diagnosis) -> bool {
 }
 
 /// How far it came, where that is far enough to show that an ordinary step fits.
-pub(crate) fn progress(log: &Diagnosis) -> Option<String> {
+pub(super) fn progress(log: &Diagnosis) -> Option<String> {
     let run = &log.run;
     // Steps count on from a checkpoint.
     let resumed_at = run.resumed_step.unwrap_or(0);
@@ -58,18 +44,12 @@ pub(crate) fn progress(log: &Diagnosis) -> Option<String> {
     run.resumed_step.is_none().then(|| format!("epoch {epoch}"))
 }
 
-fn say(case: &Case<'_>) -> String {
+pub(super) fn say(case: &Case<'_>) -> String {
     let run = &case.log.run;
-    let plain = plain(case);
-    if run.stage == Some(Stage::Validation) && (run.step.is_some() || run.epoch.is_some()) {
-        return format!("{plain} Its training steps fitted; the evaluation (validation) did not.");
-    }
-    match progress(case.log) {
-        Some(progress) => format!("{plain} It had come to {progress}, so it grew."),
-        None => plain,
-    }
-}
-
-fn prevent(_is_training: bool) -> &'static str {
-    "Keep numbers, not tensors (loss.item()), and put validation under no_grad; a level bar after a hundred steps is the sign."
+    let is_validation = run.stage == Some(Stage::Validation) && (run.step.is_some() || run.epoch.is_some());
+    let more = match is_validation {
+        true => Some("Its training steps fitted; the evaluation (validation) did not.".to_owned()),
+        false => progress(case.log).map(|progress| format!("It had come to {progress}, so it grew.")),
+    };
+    plain_and(case, more)
 }

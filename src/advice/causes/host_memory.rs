@@ -1,30 +1,16 @@
 //! Owns system memory: the machine's RAM ran out, not the GPU's.
 
-use super::evidence::line_of;
-use super::rule::{About, Blames, Rule, SpeaksOfSize};
+use super::rule::Evidence;
 use crate::advice::case::Case;
-use crate::advice::verdict::{CauseKind, Strength};
+use crate::advice::phrases::{and, line_of};
 use crate::knowledge::EntryId;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
 use crate::units::Bytes;
 
-pub(crate) const ABOUT: About = About {
-    id: CauseKind::HostMemory,
-    name: "system memory",
-    blames: Blames::SomethingElse,
-    speaks_of_size: SpeaksOfSize::Never,
-    is_solved_by_another_gpu: false,
-    say,
-    prevent,
-};
-
-pub(crate) const RAN_OUT: Rule =
-    Rule { about: &ABOUT, name: "the message is about system memory", strength: Strength::Proven, find };
-
 /// LM Studio's refusal before anything was loaded.
 const ESTIMATE: EntryId = EntryId::LM_STUDIO_INSUFFICIENT_RESOURCES;
 
-fn find(case: &Case<'_>) -> Option<Vec<String>> {
+pub(super) fn find(case: &Case<'_>) -> Evidence {
     let (log, line) = (case.log, line_of(case.log));
     if !matches!(log.memory, Some(MemoryKind::Host | MemoryKind::Shm)) {
         return None;
@@ -50,11 +36,8 @@ fn is_commit_limit(log: &Diagnosis) -> bool {
         .is_some_and(|found| found.entry.as_str().ends_with("/winerror-1455") || found.text.contains("os error 1455"))
 }
 
-fn say(case: &Case<'_>) -> String {
-    match killed_another(case.log) {
-        Some(most) => format!("{} {most}", what_ran_out(case.log)),
-        None => what_ran_out(case.log),
-    }
+pub(super) fn say(case: &Case<'_>) -> String {
+    and(what_ran_out(case.log), killed_another(case.log))
 }
 
 fn what_ran_out(log: &Diagnosis) -> String {
@@ -86,7 +69,7 @@ fn what_ran_out(log: &Diagnosis) -> String {
 }
 
 /// The kernel does not always end the process that uses most: by its own table, in a sentence, where that was another one.
-pub(crate) fn killed_another(log: &Diagnosis) -> Option<String> {
+pub(super) fn killed_another(log: &Diagnosis) -> Option<String> {
     let (largest, facts) = (log.run.largest.as_ref()?, &log.facts);
     let victim = facts.victim_pid.filter(|pid| *pid != largest.pid)?;
     let used = facts.victim_rss_bytes.unwrap_or(Bytes::ZERO);
@@ -97,8 +80,4 @@ pub(crate) fn killed_another(log: &Diagnosis) -> Option<String> {
             largest.name, largest.pid, largest.rss_bytes
         )
     })
-}
-
-fn prevent(_is_training: bool) -> &'static str {
-    "Watch system memory in a first run (free -h), and ask for what it reached and a quarter more."
 }

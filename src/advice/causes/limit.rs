@@ -1,31 +1,18 @@
 //! Owns limits: one that was set for the run, below what the memory has.
 
 use super::context;
-use super::evidence::line_of;
 use super::host_memory::killed_another;
-use super::rule::{About, Blames, Rule, SpeaksOfSize};
+use super::rule::Evidence;
 use crate::advice::case::Case;
-use crate::advice::verdict::{CauseKind, Strength};
+use crate::advice::phrases::{and, line_of};
+use crate::advice::verdict::CauseKind;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
 use crate::units::Bytes;
-
-pub(crate) const ABOUT: About = About {
-    id: CauseKind::Limit,
-    name: "limit",
-    blames: Blames::NobodyElse,
-    speaks_of_size: SpeaksOfSize::WhileLoading,
-    is_solved_by_another_gpu: false,
-    say,
-    prevent,
-};
-
-pub(crate) const IS_SET: Rule =
-    Rule { about: &ABOUT, name: "the log shows a limit that was set", strength: Strength::Proven, find };
 
 /// An engine that may use no more than this share of the GPU was given a limit.
 const SMALL_SHARE: f64 = 0.7;
 
-fn find(case: &Case<'_>) -> Option<Vec<String>> {
+pub(super) fn find(case: &Case<'_>) -> Evidence {
     let (log, line) = (case.log, line_of(case.log));
     if let Some(limit) = log.facts.limit_bytes {
         return Some(vec![format!("a limit of {limit} was set for it{line}")]);
@@ -51,7 +38,7 @@ fn set_in_command(log: &Diagnosis) -> Option<String> {
     is_small.then(|| format!("only {share} of the card was allowed to it"))
 }
 
-fn say(case: &Case<'_>) -> String {
+pub(super) fn say(case: &Case<'_>) -> String {
     if case.log.memory == Some(MemoryKind::KvCache) {
         let limit = set_in_command(case.log).unwrap_or_else(|| "one was set for it".into());
         return format!("{} Its limit is low: {limit}.", context::cache_in_words(case.log));
@@ -65,10 +52,7 @@ fn say(case: &Case<'_>) -> String {
         Some(limit) => format!("{whose} hit a limit of {limit} of {what} that was set for it."),
         None => format!("{whose} hit a limit on its {what} that was set for it; that is not {whole} end."),
     };
-    match killed_another(case.log) {
-        Some(most) => format!("{said} {most}"),
-        None => said,
-    }
+    and(said, killed_another(case.log))
 }
 
 fn whose(log: &Diagnosis) -> &'static str {
@@ -85,8 +69,4 @@ fn what_and_whole(log: &Diagnosis) -> (&'static str, &'static str) {
         Some(MemoryKind::Host) => ("system memory", "the machine's"),
         _ => ("memory", "the card's"),
     }
-}
-
-fn prevent(_is_training: bool) -> &'static str {
-    "Write down where the limit is set, beside the job: the next one will meet it, too."
 }

@@ -1,62 +1,18 @@
 //! Owns other processes: memory that the run needed was used by somebody else on the GPU.
 
-use super::evidence::line_of;
-use super::rule::{About, Blames, Rule, SpeaksOfSize};
+use super::rule::Evidence;
 use crate::advice::case::Case;
 use crate::advice::figures::{is_negligible, used_by_others_at_crash};
 use crate::advice::machine::place::{Fate, Named};
 use crate::advice::naming::{amount, name_of, name_of_device};
-use crate::advice::phrases::gpu_in_words;
+use crate::advice::phrases::{gpu_in_words, line_of};
 use crate::advice::processes::UsedByOthers;
-use crate::advice::verdict::{CauseKind, Strength};
 use crate::gpu::activity::Activity;
 use crate::gpu::{GpuProcess, ProcessKey};
-use crate::knowledge::diagnosis::MemoryKind;
 use crate::units::Bytes;
 
-pub(crate) const ABOUT: About = About {
-    id: CauseKind::OtherProcess,
-    name: "another process",
-    blames: Blames::Others,
-    speaks_of_size: SpeaksOfSize::Never,
-    is_solved_by_another_gpu: true,
-    say,
-    prevent,
-};
-
-pub(crate) const NAMED_AND_RUNNING: Rule = Rule {
-    about: &ABOUT,
-    name: "a process that the log names still runs",
-    strength: Strength::Proven,
-    find: |case| if relevant(case).any(Named::is_alive) { evidence(case) } else { None },
-};
-
-pub(crate) const NAMED_AND_NOT_RUNNING: Rule = Rule {
-    about: &ABOUT,
-    name: "the log names a process that used memory",
-    strength: Strength::Strong,
-    find: |case| if relevant(case).next().is_some() { evidence(case) } else { None },
-};
-
-pub(crate) const USED_AT_THE_FAILURE: Rule = Rule {
-    about: &ABOUT,
-    name: "by the log's sums others used memory of the GPU",
-    strength: Strength::Strong,
-    find: |case| if used_by_unnamed(case).is_some() { evidence(case) } else { None },
-};
-
-pub(crate) const USES_WHAT_IS_SHORT: Rule = Rule {
-    about: &ABOUT,
-    name: "others use as much now as is short",
-    strength: Strength::Likely,
-    find: |case| if uses_what_is_short(case) { evidence(case) } else { None },
-};
-
-pub(crate) const USES_LESS_THAN_SHORT: Rule =
-    Rule { about: &ABOUT, name: "others use some of the GPU now", strength: Strength::Hint, find: evidence };
-
-fn evidence(case: &Case<'_>) -> Option<Vec<String>> {
-    if case.log.memory != Some(MemoryKind::Gpu) {
+pub(super) fn evidence(case: &Case<'_>) -> Evidence {
+    if !case.is_short_of_vram() {
         return None;
     }
     let mut evidence = Vec::new();
@@ -64,18 +20,30 @@ fn evidence(case: &Case<'_>) -> Option<Vec<String>> {
         evidence.push(evidence_of(named, evidence.is_empty(), case));
     }
     if let Some(others) = used_by_unnamed(case) {
-        let (when, line) = (when_in_words(others), line_of(case.log));
+        let (when, line) = (others.when(), line_of(case.log));
         evidence.push(format!("{} of the card belonged to others {when}{line}", others.bytes));
     }
     evidence.extend(users_now(case).into_iter().map(|(said, _)| said));
     (!evidence.is_empty()).then_some(evidence)
 }
 
+pub(super) fn named_and_alive(case: &Case<'_>) -> Evidence {
+    if relevant(case).any(Named::is_alive) { evidence(case) } else { None }
+}
+
+pub(super) fn named(case: &Case<'_>) -> Evidence {
+    relevant(case).next().and_then(|_| evidence(case))
+}
+
+pub(super) fn used_at_the_failure(case: &Case<'_>) -> Evidence {
+    used_by_unnamed(case).and_then(|_| evidence(case))
+}
+
 /// The named processes that are part of the story: once there is room because one is gone, those that still run are not.
 fn relevant<'c, 'a>(case: &'c Case<'a>) -> impl Iterator<Item = &'c Named<'a>> {
     let only_gone = case.is_nothing_short_now() && case.gone().is_some();
-    let is_gpu = case.log.memory == Some(MemoryKind::Gpu);
-    case.blamed.iter().filter(move |named| is_gpu && (!only_gone || named.is_gone()))
+    let blamed = if case.is_short_of_vram() { &case.blamed[..] } else { &[] };
+    blamed.iter().filter(move |named| !only_gone || named.is_gone())
 }
 
 fn evidence_of(named: &Named<'_>, is_first: bool, case: &Case<'_>) -> String {
@@ -92,18 +60,14 @@ fn evidence_of(named: &Named<'_>, is_first: bool, case: &Case<'_>) -> String {
 }
 
 fn used_by_unnamed(case: &Case<'_>) -> Option<UsedByOthers> {
-    let is_asked = case.log.memory == Some(MemoryKind::Gpu) && case.place.named.is_empty();
+    let is_asked = case.is_short_of_vram() && case.place.named.is_empty();
     if is_asked { case.used_by_others } else { None }
 }
 
-fn when_in_words(others: UsedByOthers) -> &'static str {
-    if others.is_at_start { "when your run began" } else { "when your run failed" }
-}
-
-fn uses_what_is_short(case: &Case<'_>) -> bool {
+pub(super) fn uses_what_is_short(case: &Case<'_>) -> Evidence {
     let together = users_now(case).into_iter().fold(Bytes::ZERO, |sum, (_, bytes)| sum.plus(bytes));
-    let short = case.short_by_ledger().filter(|short| *short > Bytes::ZERO);
-    case.log.memory == Some(MemoryKind::Gpu) && together > Bytes::ZERO && short.is_some_and(|short| together >= short)
+    let short = case.short_by_ledger().filter(|short| *short > Bytes::ZERO)?;
+    if together >= short { evidence(case) } else { None }
 }
 
 /// Who uses the GPU now, where the log names nobody and does not rule others out: each in a sentence, with what it uses.
@@ -125,7 +89,7 @@ fn users_now(case: &Case<'_>) -> Vec<(String, Bytes)> {
         }
     }
     if let (Some(foreign), None) = (case.largest_foreign, case.place.same_machine) {
-        let said = format!("{}'s {} holds {} of the card here now", foreign.user, name_of(foreign.row), foreign.bytes);
+        let said = format!("{} holds {} of the card here now", foreign.name(), foreign.bytes);
         users.push((said, foreign.bytes));
     }
     users
@@ -153,7 +117,7 @@ fn stamp(case: &Case<'_>) -> String {
     }
 }
 
-fn say(case: &Case<'_>) -> String {
+pub(super) fn say(case: &Case<'_>) -> String {
     named_and_running(case)
         .or_else(|| named_and_gone(case))
         .or_else(|| named_and_unknown(case))
@@ -221,7 +185,7 @@ fn used_then_and_free_now(case: &Case<'_>) -> Option<String> {
         format!(
             "Other programs held {} of the card {}; {} is free now, so the same run may simply work.",
             then.bytes,
-            when_in_words(then),
+            then.when(),
             amount(case.available())
         )
     })
@@ -231,35 +195,18 @@ fn used_then_and_free_now(case: &Case<'_>) -> Option<String> {
 fn users_in_words(case: &Case<'_>) -> String {
     let gpu = gpu_in_words(&case.place, &case.log.facts);
     let may_be_anywhere = case.place.same_machine.is_none();
-    match (case.users.first(), case.largest_foreign) {
-        (Some(user), _) if may_be_anywhere => perhaps(case, &gpu, &name_of(user.row), user.row.used_bytes.value()),
-        (None, Some(foreign)) if may_be_anywhere => {
-            let name = format!("{}'s {}", foreign.user, name_of(foreign.row));
-            perhaps(case, &gpu, &name, Some(foreign.bytes))
-        }
-        (Some(user), _) => format!(
-            "{gpu} ran out of VRAM; right now {} holds {} of it.",
-            name_of(user.row),
-            amount(user.row.used_bytes.value())
+    let user = case.users.first().map(|user| (name_of(user.row), user.row.used_bytes.value()));
+    let foreign = case.largest_foreign.map(|foreign| (foreign.name(), Some(foreign.bytes)));
+    match (user, foreign) {
+        (Some((name, used)), _) | (None, Some((name, used))) if may_be_anywhere => format!(
+            "{gpu} ran out of VRAM; right now {name} holds {} of the {} on the card here. If your run was on it, that is in its way.",
+            amount(used),
+            amount(case.place.capacity())
         ),
-        (None, foreign) => {
-            let then = used_then(case, gpu);
-            match foreign {
-                Some(foreign) => {
-                    format!("{then}; right now {}'s {} has {}.", foreign.user, name_of(foreign.row), foreign.bytes)
-                }
-                None => format!("{then}."),
-            }
-        }
+        (Some((name, used)), _) => format!("{gpu} ran out of VRAM; right now {name} holds {} of it.", amount(used)),
+        (None, Some((name, used))) => format!("{}; right now {name} has {}.", used_then(case, gpu), amount(used)),
+        (None, None) => format!("{}.", used_then(case, gpu)),
     }
-}
-
-fn perhaps(case: &Case<'_>, gpu: &str, name: &str, used: Option<Bytes>) -> String {
-    format!(
-        "{gpu} ran out of VRAM; right now {name} holds {} of the {} on the card here. If your run was on it, that is in its way.",
-        amount(used),
-        amount(case.place.capacity())
-    )
 }
 
 fn used_then(case: &Case<'_>, gpu: String) -> String {
@@ -269,10 +216,6 @@ fn used_then(case: &Case<'_>, gpu: String) -> String {
         _ if case.place.candidates.is_empty() => "the card".to_owned(),
         _ => gpu,
     };
-    let when = case.used_by_others.map_or("when your run failed", when_in_words);
+    let when = case.used_by_others.map_or("when your run failed", UsedByOthers::when);
     format!("Other programs held {} of {card} {when}", amount(case.used_by_others.map(|others| others.bytes)))
-}
-
-fn prevent(_is_training: bool) -> &'static str {
-    "Shut down kernels and servers that are done (a closed notebook tab keeps its kernel), and look who holds the card before a long run: oomdoctor ps."
 }

@@ -1,26 +1,37 @@
-//! Owns what a cause and a rule for it consist of.
+//! Owns what a cause is, apart from its rules and its words.
 
-use crate::advice::case::Case;
-use crate::advice::verdict::{CauseKind, Strength};
+use serde::Deserialize;
 
-/// What a cause is, whichever rule found it.
-#[derive(Debug)]
-pub struct About {
-    pub id: CauseKind,
+use crate::advice::verdict::CauseKind;
+
+/// What a cause is, whichever rule found it: a row of `knowledge/advice/causes.ron`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct About {
+    pub cause: CauseKind,
     /// In words: "another process".
     pub name: &'static str,
     pub blames: Blames,
     pub speaks_of_size: SpeaksOfSize,
     /// Whether waiting for another GPU is better than changing the run.
+    #[serde(default)]
     pub is_solved_by_another_gpu: bool,
-    /// What ran out and why, in a sentence or two.
-    pub say: fn(&Case<'_>) -> String,
-    /// What keeps it from happening again, in a sentence; for a training run, or for any other.
-    pub prevent: fn(bool) -> &'static str,
+    /// What keeps it from happening again, in a sentence.
+    prevent: &'static str,
+    /// The same for a training run, where that differs.
+    prevent_in_training: Option<&'static str>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Blames {
+impl About {
+    /// What keeps a failure of this cause from happening again, in a sentence.
+    pub(crate) fn prevention(&self, is_training: bool) -> &'static str {
+        let in_training = if is_training { self.prevent_in_training } else { None };
+        in_training.unwrap_or(self.prevent)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) enum Blames {
     /// Other processes on the GPU.
     Others,
     /// What the run itself does: what it was doing tells what to change.
@@ -32,19 +43,12 @@ pub enum Blames {
 }
 
 /// Whether the sentence about what the model takes belongs to the verdict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SpeaksOfSize {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) enum SpeaksOfSize {
     Always,
     WhileLoading,
     Never,
 }
 
-/// One kind of evidence for a cause.
-pub(crate) struct Rule {
-    pub about: &'static About,
-    /// In words, for `diagnose --why`.
-    pub name: &'static str,
-    pub strength: Strength,
-    /// The evidence in sentences with line numbers; `None` where the rule does not hold.
-    pub find: fn(&Case<'_>) -> Option<Vec<String>>,
-}
+/// The evidence of a rule in sentences with line numbers; `None` where the rule does not hold.
+pub(crate) type Evidence = Option<Vec<String>>;

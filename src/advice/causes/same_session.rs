@@ -1,61 +1,14 @@
 //! Owns the same session: the failed process itself still has what ran earlier in it, as a notebook's kernel or an image
 //! program that keeps its models loaded.
 
-use super::evidence::line_of;
-use super::rule::{About, Blames, Rule, SpeaksOfSize};
+use super::rule::Evidence;
 use crate::advice::case::Case;
 use crate::advice::figures::{is_share_of, run_had};
 use crate::advice::naming::{amount, name_of};
-use crate::advice::phrases::plain;
-use crate::advice::verdict::{CauseKind, Strength};
+use crate::advice::phrases::{line_of, plain_and};
 use crate::gpu::GpuProcess;
-use crate::knowledge::diagnosis::{MemoryKind, Phase};
+use crate::knowledge::diagnosis::Phase;
 use crate::units::Bytes;
-
-pub(crate) const ABOUT: About = About {
-    id: CauseKind::SameSession,
-    name: "same session",
-    blames: Blames::NobodyElse,
-    speaks_of_size: SpeaksOfSize::Never,
-    is_solved_by_another_gpu: false,
-    say,
-    prevent,
-};
-
-pub(crate) const KERNEL_STILL_RUNS: Rule = Rule {
-    about: &ABOUT,
-    name: "the notebook's kernel still runs with what the run had",
-    strength: Strength::Proven,
-    find: |case| if keeps_models(case).is_none() { kernel_evidence(case) } else { None },
-};
-
-pub(crate) const HAD_MUCH_WHILE_LOADING: Rule = Rule {
-    about: &ABOUT,
-    name: "the notebook's process had much when it began to load",
-    strength: Strength::Strong,
-    find: |case| if is_loading(case) && !is_first_cell(case) { had_much(case) } else { None },
-};
-
-pub(crate) const PROGRAM_KEEPS_MODELS: Rule = Rule {
-    about: &ABOUT,
-    name: "the failed program goes on and keeps its models",
-    strength: Strength::Likely,
-    find: models_evidence,
-};
-
-pub(crate) const HAD_MUCH: Rule = Rule {
-    about: &ABOUT,
-    name: "the notebook's process had much when it failed",
-    strength: Strength::Likely,
-    find: |case| if is_loading(case) || is_first_cell(case) { None } else { had_much(case) },
-};
-
-pub(crate) const FIRST_CELL: Rule = Rule {
-    about: &ABOUT,
-    name: "the notebook's first cell had much",
-    strength: Strength::Hint,
-    find: |case| if is_first_cell(case) { had_much(case) } else { None },
-};
 
 /// Below this share of the GPU, what a notebook's process had is its CUDA context and small tensors.
 const MUCH_PERCENT: u64 = 20;
@@ -66,7 +19,7 @@ const SMALLEST_MODEL: Bytes = Bytes::gib(2);
 /// A kernel that uses this much more or less than the failed process had is another one.
 const ALIKE_PERCENT: u64 = 5;
 
-fn models_evidence(case: &Case<'_>) -> Option<Vec<String>> {
+pub(super) fn program_keeps_models(case: &Case<'_>) -> Evidence {
     let (row, bytes) = keeps_models(case)?;
     Some(vec![format!("{} is the program that failed; what it still holds are its models ({bytes})", name_of(row))])
 }
@@ -77,15 +30,27 @@ fn keeps_models<'a>(case: &Case<'a>) -> Option<(&'a GpuProcess, Bytes)> {
     Some((row, row.used_bytes.value().filter(|bytes| *bytes >= SMALLEST_MODEL)?))
 }
 
-fn kernel_evidence(case: &Case<'_>) -> Option<Vec<String>> {
+pub(super) fn kernel_still_runs(case: &Case<'_>) -> Evidence {
     notebook_had(case)?;
-    let kernel = kernel(case)?;
+    let kernel = if keeps_models(case).is_none() { kernel(case)? } else { return None };
     let (name, used) = (name_of(kernel), amount(kernel.used_bytes.value()));
     Some(vec![format!("{name} still holds {used}, as much as the failed run had{}", line_of(case.log))])
 }
 
+pub(super) fn had_much_while_loading(case: &Case<'_>) -> Evidence {
+    if is_loading(case) && !is_first_cell(case) { had_much(case) } else { None }
+}
+
+pub(super) fn had_much_at_work(case: &Case<'_>) -> Evidence {
+    if is_loading(case) || is_first_cell(case) { None } else { had_much(case) }
+}
+
+pub(super) fn first_cell_had_much(case: &Case<'_>) -> Evidence {
+    if is_first_cell(case) { had_much(case) } else { None }
+}
+
 /// While a notebook loads a model, nothing of this run can be there yet but a part of the model: much more is from before.
-fn had_much(case: &Case<'_>) -> Option<Vec<String>> {
+fn had_much(case: &Case<'_>) -> Evidence {
     if keeps_models(case).is_some() || kernel(case).is_some() {
         return None;
     }
@@ -103,7 +68,7 @@ fn notebook_had(case: &Case<'_>) -> Option<Bytes> {
     let facts = &case.log.facts;
     let had = run_had(case.log).or(facts.allocated_bytes)?;
     let is_much = facts.total_bytes.map_or(had >= MUCH, |total| is_share_of(had, MUCH_PERCENT, total));
-    (case.log.memory == Some(MemoryKind::Gpu) && is_much).then_some(had)
+    (case.is_short_of_vram() && is_much).then_some(had)
 }
 
 fn is_loading(case: &Case<'_>) -> bool {
@@ -126,20 +91,12 @@ fn kernel<'a>(case: &Case<'a>) -> Option<&'a GpuProcess> {
     })
 }
 
-fn say(case: &Case<'_>) -> String {
-    let plain = plain(case);
-    if let Some((row, bytes)) = keeps_models(case) {
-        return format!("{plain} {} itself still holds {bytes}: its models.", name_of(row));
-    }
-    match kernel(case) {
-        Some(kernel) if is_loading(case) => {
-            format!("{plain} {} still holds what ran earlier in it.", name_of(kernel))
-        }
-        Some(kernel) => format!("{plain} {} still holds what the failed run had.", name_of(kernel)),
-        None => format!("{plain} The notebook's own kernel still holds what ran earlier."),
-    }
-}
-
-fn prevent(_is_training: bool) -> &'static str {
-    "Restart the kernel between runs: deleting variables does not let go of all they held."
+pub(super) fn say(case: &Case<'_>) -> String {
+    let more = match (keeps_models(case), kernel(case)) {
+        (Some((row, bytes)), _) => format!("{} itself still holds {bytes}: its models.", name_of(row)),
+        (None, Some(kernel)) if is_loading(case) => format!("{} still holds what ran earlier in it.", name_of(kernel)),
+        (None, Some(kernel)) => format!("{} still holds what the failed run had.", name_of(kernel)),
+        (None, None) => "The notebook's own kernel still holds what ran earlier.".to_owned(),
+    };
+    plain_and(case, Some(more))
 }

@@ -1,38 +1,21 @@
 //! Owns the failures of which the log does not tell the cause, and those that the program's own mistake caused.
 
-use super::evidence::line_of;
-use super::rule::{About, Blames, Rule, SpeaksOfSize};
+use super::rule::Evidence;
 use crate::advice::case::Case;
 use crate::advice::figures::{live_need, run_had, used_by_others_at_crash};
-use crate::advice::phrases::plain;
-use crate::advice::verdict::{CauseKind, Strength};
+use crate::advice::phrases::line_of;
+use crate::advice::verdict::CauseKind;
 use crate::knowledge::diagnosis::Diagnosis;
 use crate::units::Bytes;
 
-pub(crate) const ABOUT: About = About {
-    id: CauseKind::Unknown,
-    name: "unknown",
-    blames: Blames::TheRun,
-    speaks_of_size: SpeaksOfSize::Always,
-    is_solved_by_another_gpu: false,
-    say: plain,
-    prevent,
-};
-
-pub(crate) const MISTAKE_OF_THE_PROGRAM: Rule =
-    Rule { about: &ABOUT, name: "the size is a mistake of the program", strength: Strength::Proven, find: mistake };
-
-pub(crate) const NOTHING_KNOWN: Rule =
-    Rule { about: &ABOUT, name: "no other rule holds", strength: Strength::Hint, find: what_is_sure };
-
-fn mistake(case: &Case<'_>) -> Option<Vec<String>> {
+pub(super) fn mistake(case: &Case<'_>) -> Evidence {
     let is_mistake = case.log.run.told == Some(CauseKind::Unknown);
     is_mistake
         .then(|| vec![format!("no machine has so much: the size is a mistake of the program{}", line_of(case.log))])
 }
 
 /// The plain arithmetic, where nothing shows who or what used the rest.
-fn what_is_sure(case: &Case<'_>) -> Option<Vec<String>> {
+pub(super) fn what_is_sure(case: &Case<'_>) -> Evidence {
     Some(short_at_start(case.log).or_else(|| short_at_failure(case.log)).into_iter().collect())
 }
 
@@ -59,8 +42,4 @@ fn short_at_failure(log: &Diagnosis) -> Option<String> {
         Some((had, all)) => format!("it held {had} of {all} itself and asked for {requested} more{line}"),
         None => format!("it asked for {requested}{line}, and {free} was free; what held the rest the log doesn't say"),
     })
-}
-
-fn prevent(_is_training: bool) -> &'static str {
-    "Keep the whole log next time (python -u job.py 2>&1 | tee job.log): it says more than its last line."
 }

@@ -1,44 +1,13 @@
 //! Owns the wrong device: several ranks share one GPU, or another GPU has room for all of it.
 
-use super::evidence::line_of;
-use super::rule::{About, Blames, Rule, SpeaksOfSize};
+use super::rule::Evidence;
 use crate::advice::case::Case;
 use crate::advice::figures::are_ranks;
 use crate::advice::naming::name_of_device;
-use crate::advice::phrases::plain;
-use crate::advice::verdict::{CauseKind, Strength};
-use crate::knowledge::diagnosis::MemoryKind;
+use crate::advice::phrases::{line_of, plain_and};
 
-pub(crate) const ABOUT: About = About {
-    id: CauseKind::WrongDevice,
-    name: "wrong device",
-    // Ranks that share a GPU need GPUs of their own; nobody else has to go.
-    blames: Blames::NobodyElse,
-    speaks_of_size: SpeaksOfSize::WhileLoading,
-    is_solved_by_another_gpu: true,
-    say,
-    prevent,
-};
-
-pub(crate) const RANKS_SHARE_A_GPU: Rule = Rule {
-    about: &ABOUT,
-    name: "a rank ran on GPU 0 beside other processes",
-    strength: Strength::Proven,
-    find: |case| if has_company(case) && misplaced_rank(case).is_some() { evidence(case) } else { None },
-};
-
-pub(crate) const OTHER_GPU_HAS_ROOM: Rule = Rule {
-    about: &ABOUT,
-    name: "another GPU has room and is unused",
-    strength: Strength::Hint,
-    find: |case| if case.other_gpu.is_some() { evidence(case) } else { None },
-};
-
-pub(crate) const RANK_ON_GPU_0: Rule =
-    Rule { about: &ABOUT, name: "a rank ran on GPU 0 alone", strength: Strength::Hint, find: evidence };
-
-fn evidence(case: &Case<'_>) -> Option<Vec<String>> {
-    if case.log.memory != Some(MemoryKind::Gpu) {
+pub(super) fn evidence(case: &Case<'_>) -> Evidence {
+    if !case.is_short_of_vram() {
         return None;
     }
     let mut evidence = Vec::new();
@@ -62,19 +31,19 @@ fn misplaced_rank(case: &Case<'_>) -> Option<u64> {
     (rank > 0 && case.log.facts.device == Some(0) || are_ranks(case.log)).then_some(rank)
 }
 
-fn has_company(case: &Case<'_>) -> bool {
-    !case.log.facts.other_processes.is_empty()
+pub(super) fn ranks_share_a_gpu(case: &Case<'_>) -> Evidence {
+    let has_company = !case.log.facts.other_processes.is_empty();
+    if has_company && misplaced_rank(case).is_some() { evidence(case) } else { None }
 }
 
-fn say(case: &Case<'_>) -> String {
-    match &case.other_gpu {
-        Some(other) if case.log.run.rank.is_none() => {
-            format!("{} {} has room for it.", plain(case), name_of_device(other.device))
-        }
-        _ => format!("{} Several ranks share that one card.", plain(case)),
-    }
+pub(super) fn other_gpu_has_room(case: &Case<'_>) -> Evidence {
+    case.other_gpu.as_ref().and_then(|_| evidence(case))
 }
 
-fn prevent(_is_training: bool) -> &'static str {
-    "Give each rank its own card (torch.cuda.set_device(local_rank)), or name the card with CUDA_VISIBLE_DEVICES."
+pub(super) fn say(case: &Case<'_>) -> String {
+    let more = match &case.other_gpu {
+        Some(other) if case.log.run.rank.is_none() => format!("{} has room for it.", name_of_device(other.device)),
+        _ => "Several ranks share that one card.".to_owned(),
+    };
+    plain_and(case, Some(more))
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::basis::Basis;
 use super::effect::Effect;
 use super::model::Known;
 use crate::knowledge::FixId;
-use crate::memory::estimate::{Estimate, Part};
-use crate::memory::shape::Is;
+use crate::memory::engine::Engine;
+use crate::memory::estimate::Estimate;
+use crate::memory::shape::{Is, ModelShape};
 use crate::units::Bytes;
 
 /// Which model, and how sure that is.
@@ -29,55 +29,19 @@ pub struct FitModel {
 }
 
 impl FitModel {
-    pub(super) fn of(known: Known) -> FitModel {
-        let layers = known.shape.layer_count();
+    pub(super) fn of(known: &Known) -> FitModel {
         FitModel {
-            layers: (layers > 0).then_some(layers),
+            name: known.name.clone(),
+            quantization: Some(known.quantization.clone()),
+            how: known.how.clone(),
+            layers: Some(known.shape.layer_count()).filter(|count| *count > 0),
             parameters: known.shape.parameters,
-            name: known.name,
-            quantization: Some(known.quantization),
-            how: known.how,
-        }
-    }
-}
-
-/// What it takes with the log's settings.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Parts {
-    /// Weights on the GPU, in bytes.
-    pub weights: Part,
-    /// The image encoder on the GPU; 0 where there is none.
-    pub image_encoder: Part,
-    /// KV cache on the GPU, in bytes.
-    pub kv_cache: Part,
-    /// Recurrent state on the GPU, in bytes.
-    pub recurrent_state: Part,
-    pub gradients: Part,
-    /// The optimizer's states, when training.
-    pub optimizer: Part,
-    /// Compute buffers and activations.
-    pub compute: Part,
-    /// The driver's context and a margin for what is only estimated.
-    pub overhead: Part,
-}
-
-impl Parts {
-    pub(super) fn of(estimate: &Estimate) -> Parts {
-        Parts {
-            weights: estimate.weights.clone(),
-            image_encoder: estimate.projector.clone(),
-            kv_cache: estimate.kv_cache.clone(),
-            recurrent_state: estimate.recurrent.clone(),
-            gradients: estimate.gradients.clone(),
-            optimizer: estimate.optimizer.clone(),
-            compute: estimate.compute.clone(),
-            overhead: estimate.overhead.clone(),
         }
     }
 }
 
 /// A change that makes it fit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FitChoice {
     /// In words that follow "with".
     pub change: String,
@@ -100,13 +64,6 @@ pub struct FitChoice {
     pub fixes: Vec<FixId>,
 }
 
-impl FitChoice {
-    /// The same where what it frees follows from an assumption.
-    pub(super) fn about(self) -> FitChoice {
-        FitChoice { frees_is: self.frees_is.map(|_| Is::About), ..self }
-    }
-}
-
 /// One line of the model's sizes by quantisation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Size {
@@ -119,7 +76,7 @@ pub struct Size {
 }
 
 /// Whether it fits, and what would make it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FitAdvice {
     /// Which model; `None` where only the engine's own pool is spoken of.
     pub model: Option<FitModel>,
@@ -128,7 +85,7 @@ pub struct FitAdvice {
     /// Tokens of context it was held against.
     pub context_tokens: Option<u64>,
     /// What it takes, part by part; `None` where only the engine's own pool is spoken of.
-    pub parts: Option<Parts>,
+    pub parts: Option<Estimate>,
     pub total_bytes: Option<Bytes>,
     /// Free for it: now, else when the run began.
     pub free_now_bytes: Option<Bytes>,
@@ -150,9 +107,9 @@ pub struct FitAdvice {
     /// What each fix of the knowledge base would do.
     #[serde(skip)]
     pub(super) effects: Vec<Effect>,
-    /// What the person can try other settings on, where the model is known.
+    /// The settings and the model that a trial of other settings begins with, where both are known.
     #[serde(skip)]
-    pub(super) basis: Option<Arc<Basis>>,
+    pub(super) basis: Option<(Engine, Arc<ModelShape>)>,
     /// What is free is what is free now, not what was when the log was written.
     #[serde(skip)]
     pub(super) is_now: bool,
@@ -162,30 +119,6 @@ pub struct FitAdvice {
 }
 
 impl FitAdvice {
-    /// An engine of which nothing more is known yet.
-    pub(super) fn of(engine: &'static str) -> FitAdvice {
-        FitAdvice {
-            model: None,
-            engine,
-            context_tokens: None,
-            parts: None,
-            total_bytes: None,
-            free_now_bytes: None,
-            card_bytes: None,
-            headroom_bytes: Bytes::ZERO,
-            fits: None,
-            why_not_known: None,
-            choices: Vec::new(),
-            sizes: Vec::new(),
-            instead: Vec::new(),
-            notes: Vec::new(),
-            effects: Vec::new(),
-            basis: None,
-            is_now: false,
-            each: Vec::new(),
-        }
-    }
-
     /// Whether what is free is what is free now, rather than when the log was written.
     pub fn is_now(&self) -> bool {
         self.is_now

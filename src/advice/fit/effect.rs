@@ -39,9 +39,7 @@ impl Effect {
     pub fn of(fix: FixId) -> Effect {
         Effect { fix, frees: None, fits: None, value: None, download: None, lacks_ram: None, is_idle: false }
     }
-}
 
-impl Effect {
     /// It frees no more than this.
     pub fn free_at_most(&mut self, most: Bytes) {
         let frees = self.frees.map(|(bytes, is)| (bytes.min(most), is));
@@ -185,7 +183,7 @@ fn cache_in_ram(run: &Run<'_>) -> Vec<Effect> {
     of_fixes(&kv_offload::KNOB, |fix| Effect { frees: Some((bytes, cache.is)), fits, lacks_ram, ..Effect::of(fix) })
 }
 
-/// What a choice frees, and how sure that is: a fact where all that changes is a fact. Of a quantised cache, less
+/// What a choice frees, and how sure that is: a fact where all that changes is a fact. Of a quantized cache, less
 /// what CUDA needs to unpack one layer of it, whether or not the buffer had room for that.
 pub(crate) fn frees(choice: &Choice, before: &Estimate, engine: &Engine, shape: &ModelShape) -> Option<(Bytes, Is)> {
     let after = &choice.estimate;

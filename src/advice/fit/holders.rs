@@ -17,7 +17,7 @@ pub(crate) struct Holder {
     pub key: ProcessKey,
     /// In the fewest words that name it.
     pub name: String,
-    /// What it holds on this GPU.
+    /// VRAM that it uses on this GPU.
     pub bytes: Bytes,
     /// The command that frees its memory, the gentlest that is known; the last is `oomdoctor kill`, which asks first.
     pub command: String,

@@ -3,6 +3,7 @@
 //! contradicts the log is not taken. Bytes and tokens. Knows nothing of budgets.
 
 use crate::knowledge::run::Run;
+use crate::memory::gguf::Gguf;
 use crate::memory::quant;
 use crate::memory::shape::{Cache, Experts, Figures, Is, Layer, Window, from_gguf};
 use crate::memory::weights::{LayerWeights, WeightSums};
@@ -18,7 +19,7 @@ const PRINTED: u64 = 1 << 14;
 pub(crate) struct Known {
     /// As the table or the log names it.
     pub name: String,
-    /// Its quantisation or dtype, as the log or the file's name says; else as assumed.
+    /// Its quantization or dtype, as the log or the file's name says; else as assumed.
     pub quantization: String,
     /// How it was found, in words.
     pub how: String,
@@ -26,7 +27,7 @@ pub(crate) struct Known {
     pub shape: ModelShape,
 }
 
-/// The quantisation's name as the log has it, and the mix of the table that is nearest to it.
+/// The quantization's name as the log has it, and the mix of the table that is nearest to it.
 struct Quantisation {
     name: String,
     mix: &'static str,
@@ -74,13 +75,12 @@ fn of_library(name: &str) -> Option<Quantisation> {
 }
 
 fn by_dtype(run: &Run) -> Quantisation {
-    match run.dtype.as_deref() {
-        Some("float32") => Quantisation { name: "float32".into(), mix: "F32", how: "as the log says" },
-        Some(half @ ("bfloat16" | "float16")) => {
-            Quantisation { name: half.into(), mix: "BF16", how: "as the log says" }
-        }
-        _ => Quantisation { name: "bfloat16".into(), mix: "BF16", how: "assumed" },
-    }
+    let (name, mix, how) = match run.dtype.as_deref() {
+        Some("float32") => ("float32", "F32", "as the log says"),
+        Some(half @ ("bfloat16" | "float16")) => (half, "BF16", "as the log says"),
+        _ => ("bfloat16", "BF16", "assumed"),
+    };
+    Quantisation { name: name.to_owned(), mix, how }
 }
 
 /// A checkpoint in few bits that its makers give out so is no bfloat16, whatever the rest of it is computed in.
@@ -164,12 +164,8 @@ fn by_dimensions(run: &Run) -> Option<Known> {
     shape.quantization = Some(quantisation.name.clone());
     (shape.weights_are, shape.cache_is) = (Is::About, if windowed { Is::About } else { shape.cache_is });
     let how = format!("by the dimensions that the log prints, {} {}", quantisation.name, quantisation.how);
-    (shape.layers.is_ok() && !windowed && shape.heads > 0).then_some(Known {
-        name: figures.name,
-        quantization: quantisation.name,
-        how,
-        shape,
-    })
+    let is_enough = shape.layers.is_ok() && !windowed && shape.heads > 0;
+    is_enough.then_some(Known { name: figures.name, quantization: quantisation.name, how, shape })
 }
 
 /// A model by its buffers alone: layers of one size, a cache that grows with the context. All of it is about.
@@ -182,19 +178,12 @@ fn by_buffers(run: &Run) -> Option<Known> {
     let shape = ModelShape {
         name: run.model.clone(),
         architecture: run.architecture.clone().unwrap_or_default(),
-        parameters: None,
         quantization: Some(quantisation.name.clone()),
         storage: Storage::Gguf,
         context_trained: run.printed_number("n_ctx_train"),
         embedding: run.printed_number("n_embd").unwrap_or(0),
         heads: run.printed_number("n_head").unwrap_or(0),
-        feed_forward: 0,
         vocab: run.printed_number("n_vocab").unwrap_or(0),
-        window: 0,
-        mla: false,
-        experts: 0,
-        experts_used: 0,
-        per_layer: 0,
         layers: Err("the log prints no KV cache".into()),
         cache_is: Is::About,
         weights: Ok(WeightSums {
@@ -203,11 +192,7 @@ fn by_buffers(run: &Run) -> Option<Known> {
             ..WeightSums::default()
         }),
         weights_are: Is::About,
-        projector: 0,
-        encoding: 0,
-        encoder: None,
-        vision: 0,
-        tensors: Vec::new(),
+        ..from_gguf(&Gguf::default())
     };
     let how = "by the buffers that the log prints".to_owned();
     Some(Known { name: own_name(run), quantization: quantisation.name, how, shape })

@@ -1,4 +1,4 @@
-//! Owns what is offered: the choices that fit in the order of what they cost, the model's sizes by quantisation, and what
+//! Owns what is offered: the choices that fit in the order of what they cost, the model's sizes by quantization, and what
 //! would fit where no choice does. Bytes. Knows no log.
 
 use super::answer::{FitChoice, Size};
@@ -16,7 +16,7 @@ use crate::memory::table;
 use crate::memory::words::context_in_words;
 use crate::units::Bytes;
 
-/// So many other models or quantisations are named where nothing else is left.
+/// So many other models or quantizations are named where nothing else is left.
 pub(crate) const MOST_INSTEAD: usize = 3;
 
 /// The choices that fit, what costs least first; of one kind only the first.
@@ -66,7 +66,7 @@ pub(crate) fn said(choice: &Choice, run: &Run<'_>, free: Option<Bytes>) -> FitCh
     }
 }
 
-/// The model's sizes by quantisation with the run's other settings. Files of them are llama.cpp's.
+/// The model's sizes by quantization with the run's other settings. Files of them are llama.cpp's.
 pub(crate) fn sizes(engine: Engine, shape: &ModelShape, card: Option<&Card>) -> Vec<Size> {
     if engine.kind().is_torch() {
         return Vec::new();

@@ -1,7 +1,7 @@
 //! Owns what is free for the run: on the GPU that failed, or on each of those that llama.cpp lays a model out over; now,
 //! else what was free when it began, as its log says. Bytes.
 
-use super::kind::kind_of;
+use super::setup::kind_of;
 use crate::gpu::{Device, Snapshot};
 use crate::knowledge::diagnosis::{Diagnosis, Platform};
 use crate::memory::card::Card;

@@ -2,10 +2,11 @@
 //! slots, layers. What is not said is the engine's default, and that is noted. Knows no model's figures.
 
 use super::room::Room;
-use crate::knowledge::diagnosis::Diagnosis;
+use crate::knowledge::Program;
+use crate::knowledge::diagnosis::{Diagnosis, Phase};
 use crate::knowledge::run::Run;
 use crate::memory::cache::kv_cache;
-use crate::memory::engine::{Engine, Kind, ollama_batch, ollama_context, ollama_expects};
+use crate::memory::engine::{Engine, Kind, ollama_context, with_ollamas_batch};
 use crate::memory::ggml::GgmlType;
 use crate::memory::inference::{Dtype, Generating};
 use crate::memory::knob::Knob;
@@ -13,7 +14,7 @@ use crate::memory::knobs::{
     batch_tokens, chunk, context, flash_attention, host_experts, kv_type, layers, share, slots,
 };
 use crate::memory::largest::largest;
-use crate::memory::settings::{CELL_PADDING, Outputs, Settings};
+use crate::memory::settings::{CELL_PADDING, OWN_SLOTS, Outputs, Settings};
 use crate::memory::shape::ModelShape;
 use crate::memory::training::{Optimizer, Recipe, Sharing, Step, Training};
 use crate::memory::words::share_from_words;
@@ -22,9 +23,6 @@ use crate::units::Bytes;
 
 /// What a context is taken for where the log does not say: the least that llama.cpp's own fit goes down to.
 const ASSUMED_CONTEXT: u64 = 4096;
-
-/// The slots that llama-server opens where their number is not given.
-const OWN_SLOTS: u64 = 4;
 
 /// What the run's command line sets a knob to.
 fn typed<'a>(run: &'a Run, knob: &Knob) -> Option<&'a str> {
@@ -68,6 +66,22 @@ fn context_of(printed: Bytes, shape: &ModelShape, settings: Settings) -> Option<
 
 fn cache_on_gpu(shape: &ModelShape, settings: Settings, tokens: u64) -> Option<u64> {
     Some(kv_cache(shape, &Settings { context: Some(tokens), ..settings }).ok()?.gpu)
+}
+
+/// Which program ran the failed model, by what the person ran and whose code complained. `None` where nothing here knows its arithmetic.
+pub(crate) fn kind_of(diagnosis: &Diagnosis) -> Option<Kind> {
+    let words = [&diagnosis.program, &diagnosis.raised_by].into_iter().flatten().map(String::as_str);
+    if words.clone().any(|word| word == "ollama") {
+        return Some(Kind::Ollama);
+    }
+    words.into_iter().find_map(|word| match Program::known(word)?.computes_like() {
+        Program::LLAMA_CPP => Some(Kind::LlamaCpp),
+        Program::VLLM => Some(Kind::Vllm),
+        Program::SGLANG => Some(Kind::Sglang),
+        Program::PYTORCH if diagnosis.phase == Phase::Training => Some(Kind::Train),
+        Program::PYTORCH => Some(Kind::Transformers),
+        _ => None,
+    })
 }
 
 /// The engine with the run's settings, and what had to be assumed.
@@ -168,13 +182,7 @@ fn as_ollama_starts_it(run: &Run, shape: &ModelShape, settings: Settings, room: 
         return settings;
     }
     let one = room.one_of_ollamas(&settings, shape).map(|(free, _)| free);
-    let at_once = ollama_batch(
-        settings.context.unwrap_or(0),
-        ollama_expects(shape, &settings),
-        one.or(room.free),
-        settings.flash_attention,
-    );
-    Settings { micro_batch: at_once, batch: at_once, ..settings }
+    with_ollamas_batch(settings, shape, one.or(room.free))
 }
 
 /// llama.cpp's settings without the context.
@@ -185,7 +193,7 @@ pub(crate) fn llama(run: &Run) -> Settings {
     Settings {
         k_type: cache_type(run, &kv_type::KNOB),
         v_type,
-        // A quantised V would have been refused without it.
+        // A quantized V would have been refused without it.
         flash_attention: !is_off || v_type.is_quantised(),
         micro_batch: said_number(run, &batch_tokens::MICRO).unwrap_or(usual.micro_batch),
         parallel: said_number(run, &slots::KNOB).unwrap_or_else(|| run.slots()).clamp(1, 4096),

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use super::answer::FitAdvice;
-use super::basis::Basis;
 use super::words;
 use crate::memory::card::Card;
 use crate::memory::engine::Engine;
@@ -69,19 +68,14 @@ pub struct Trial {
 impl FitAdvice {
     /// The settings of the log, to try others from; `None` where the model is not known.
     pub fn trial(&self) -> Option<Trial> {
-        Some(Trial::new(self.basis.as_ref()?))
+        let ((engine, shape), model) = (self.basis.clone()?, self.model.as_ref()?);
+        let (files, file) = files(File { quantization: model.quantization.clone()?, shape }, engine);
+        let was = Setup { engine, file };
+        Some(Trial { name: model.name.clone(), files, was, now: was, at: 0 })
     }
 }
 
 impl Trial {
-    /// The log's own settings.
-    pub fn new(basis: &Basis) -> Trial {
-        let own = File { quantization: basis.quantization.clone(), shape: Arc::clone(&basis.shape) };
-        let (files, file) = files(own, basis);
-        let was = Setup { engine: basis.engine, file };
-        Trial { name: basis.name.clone(), files, was, now: was, at: 0 }
-    }
-
     fn file_of(&self, setup: Setup) -> Option<&File> {
         self.files.get(setup.file).or(self.files.first())
     }
@@ -245,18 +239,16 @@ impl Trial {
 
 /// The model's files from the smallest to the largest, and which is the run's own: the mixes that llama.cpp's files are
 /// given out in; for vLLM a checkpoint in 4 bits.
-fn files(own: File, basis: &Basis) -> (Vec<File>, usize) {
+fn files(own: File, engine: Engine) -> (Vec<File>, usize) {
     let mut files = Vec::new();
-    match basis.engine {
+    match engine {
         Engine::LlamaCpp(_) | Engine::Ollama(_) => {
-            let mixes = at_mixes(&basis.shape).into_iter().filter(|(mix, _)| *mix != own.quantization);
+            let mixes = at_mixes(&own.shape).into_iter().filter(|(mix, _)| *mix != own.quantization);
             files.extend(mixes.map(|(mix, shape)| File { quantization: mix.to_owned(), shape: Arc::new(shape) }));
         }
         Engine::Vllm(_) | Engine::Sglang(_) => {
-            let four = in_four_bits(basis.engine, &basis.shape);
-            files.extend(
-                four.map(|(_, shape)| File { quantization: "4 bits (AWQ, GPTQ)".to_owned(), shape: Arc::new(shape) }),
-            );
+            let four = in_four_bits(engine, &own.shape).map(|(_, shape)| Arc::new(shape));
+            files.extend(four.map(|shape| File { quantization: "4 bits (AWQ, GPTQ)".to_owned(), shape }));
         }
         Engine::Transformers(_) | Engine::Train(_) => {}
     }

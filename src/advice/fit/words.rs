@@ -1,18 +1,18 @@
 //! Owns how it reads whether a model fits: one sentence for the verdict, and the lines of a report.
 
 use super::answer::{FitAdvice, FitChoice};
-use crate::memory::words::tokens_in_words;
+use crate::memory::words::{context_in_words, tokens_in_words};
 
 /// So many offers are made in the sentence.
 const OFFERS: usize = 2;
 
 impl FitAdvice {
-    /// The model with quantisation and context: "Llama-3.1-8B Q4_K_M at 64K context".
+    /// The model with quantization and context: "Llama-3.1-8B Q4_K_M at 64K context".
     fn named(&self) -> String {
         let model = self.model.as_ref();
         let name = model.map_or_else(|| "One request".to_owned(), |model| model.name.clone());
         let mix = model.and_then(|model| model.quantization.clone()).map(|mix| format!(" {mix}")).unwrap_or_default();
-        let context = self.basis.as_ref().and_then(|basis| basis.context());
+        let context = self.basis.as_ref().and_then(|(engine, shape)| context_in_words(engine, shape));
         let context = context.or_else(|| Some(format!("{} tokens of context", tokens_in_words(self.context_tokens?))));
         format!("{name}{mix}{}", context.map(|words| format!(" at {words}")).unwrap_or_default())
     }
@@ -47,7 +47,7 @@ impl FitAdvice {
             Some(true) => None,
             Some(false) => {
                 let tight = self.free_now_bytes.is_some_and(|free| total <= free);
-                let who = self.basis.as_ref().map_or("an estimate", |basis| basis.who_wants());
+                let who = self.basis.as_ref().map_or("an estimate", |(engine, _)| engine.who_wants());
                 let tight =
                     if tight { format!(", which is too tight ({who} wants 1 GiB free)") } else { String::new() };
                 Some(match self.offers(&choices) {

@@ -1,12 +1,10 @@
 //! Owns what the GPU names in a log say about the machine: whether the GPU that failed is one of this machine's.
 
 use crate::advice::input::Situation;
+use crate::advice::names::NAMES;
 use crate::advice::naming::short_card;
 use crate::gpu::{Device, Snapshot};
 use crate::knowledge::run::Card;
-
-/// Words that some programs and drivers leave out of a name.
-const MAKERS: &[&str] = &["nvidia", "geforce", "tesla", "corporation", "gpu"];
 
 /// What the names say.
 pub(crate) enum NamedGpus<'a> {
@@ -85,7 +83,8 @@ fn model(name: &str) -> Option<String> {
     // The Vulkan driver's own name stands behind: "(RADV NAVI22) (radv)".
     let bare = name.replace("(R)", "").replace("(TM)", "").replace("(tm)", "");
     let bare = bare.split(" (").next()?.to_lowercase();
-    let words: Vec<&str> = bare.split([' ', '-']).filter(|word| !word.is_empty() && !MAKERS.contains(word)).collect();
+    let words: Vec<&str> =
+        bare.split([' ', '-']).filter(|word| !word.is_empty() && !NAMES.makers.contains(word)).collect();
     let says_model = words.iter().any(|word| word.contains(|c: char| c.is_ascii_digit()))
         || ["amd", "intel", "apple", "radeon"].iter().any(|maker| words.contains(maker));
     (says_model && !bare.contains("..")).then(|| words.join(" "))
@@ -96,7 +95,7 @@ mod tests {
     use super::model;
 
     #[test]
-    fn the_same_model_however_it_is_printed_and_never_two_models() {
+    fn a_gpu_model_is_recognized_in_every_spelling_and_two_models_stay_two() {
         let same = [
             ("NVIDIA GeForce RTX 3060", "GeForce RTX 3060"),
             ("NVIDIA GeForce RTX 4060 Laptop GPU", "RTX 4060 Laptop"),

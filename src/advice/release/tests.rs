@@ -95,7 +95,7 @@ fn ollama_is_asked_where_its_variable_says() {
 }
 
 #[test]
-fn where_the_way_is_not_certain_there_is_none() {
+fn no_request_is_made_where_its_address_is_not_certain() {
     let cases = [
         ("python train.py", "python train.py --port 11434", None),
         ("ComfyUI", "python main.py --listen 192.168.1.5", None),
@@ -125,13 +125,13 @@ fn a_kernel_is_restarted_by_the_server_that_started_it() {
     let door = Door::Notebook { kernel: KERNEL.into(), runtime: "/home/a da/runtime".into(), server: 900 };
     assert_eq!(release.door, door);
     assert_eq!(release.command(), None, "the token is not for the clipboard");
-    assert!(release.means().contains("variables are lost"));
+    assert!(release.way.means.contains("variables are lost"));
     let requests = release.changes(Some(&said(200, "[]"))).unwrap();
     assert_eq!(requests[0].path, format!("/api/kernels/{KERNEL}/restart"));
 }
 
 #[test]
-fn another_users_ollama_counts_as_in_the_way_and_nothing_else_of_theirs() {
+fn of_another_user_only_ollama_can_be_asked_to_release_memory() {
     let viewer = Viewer { uid: 1000, lineage: vec![], ..Viewer::default() };
     let mut theirs = row("Ollama runner", "ollama runner", None);
     theirs.uid = Reading::Known(999);
@@ -209,7 +209,7 @@ fn the_question_lists_every_request_in_the_order_in_which_it_is_sent() {
 }
 
 #[test]
-fn the_same_can_be_copied() {
+fn the_same_requests_can_be_copied_as_commands() {
     assert_eq!(ollama("Ollama runner llama3.1:8b").command().as_deref(), Some("ollama stop llama3.1:8b"));
     assert!(ollama("Ollama runner (x:$(reboot))").command().unwrap().starts_with("ollama ps |"));
     let comfy = route(&row("ComfyUI", "python main.py --port 9000", None)).unwrap();

@@ -95,9 +95,9 @@ fn option_of(line: &str, name: &str, takes_value: bool) -> Option<String> {
 
 /// The value that follows, without its quotes.
 fn value_of(line: &str, before: &str) -> Option<String> {
-    let (start, end) = found(&format!("{before}{VALUE}"), line)?;
-    let (_, from) = found(before, line.get(start..end)?)?;
-    Some(line.get(start..end)?.get(from..)?.trim_matches(['"', '\'']).to_owned())
+    let [_, said, _] = found(&format!("{before}{VALUE}"), line)?;
+    let [_, _, value] = found(before, said)?;
+    Some(value.trim_matches(['"', '\'']).to_owned())
 }
 
 #[cfg(test)]

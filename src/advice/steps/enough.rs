@@ -67,7 +67,7 @@ fn say(planned: &mut PlannedFix, outlook: &Outlook<'_, '_>) {
         Enough::NotAlone if !is_about_a_process => {
             step.expect = format!("{} Alone it is not enough here.", sentence(&step.expect));
         }
-        Enough::NotAlone if outlook.fit().is_some() => {
+        Enough::NotAlone if outlook.case.fit_ahead().is_some() => {
             step.expect = format!("{} Alone that is not enough: a setting must change, too.", sentence(&step.expect));
         }
         _ => {}

@@ -9,6 +9,7 @@ use crate::advice::case::Case;
 use crate::advice::engine::engine_of;
 use crate::advice::fit::effect::Effect;
 use crate::advice::fit::words::download;
+use crate::advice::names::NAMES;
 use crate::advice::naming::sentence;
 use crate::advice::other_gpu::RoomOn;
 use crate::advice::rerun::{Changes, Had};
@@ -21,10 +22,6 @@ use crate::units::Bytes;
 
 /// Placeholders whose figure is the whole step: without one that helps there is no step.
 const STEP_IS_THE_FIGURE: &[&str] = &["{utilization}", "{offload_gb}"];
-
-/// Options that set a batch size, without dashes.
-const BATCH_OPTIONS: &[&str] =
-    &["batch_size", "batch", "bs", "train_batch_size", "micro_batch_size", "per_device_train_batch_size"];
 
 /// A fix in the form for this run.
 struct Filling<'c, 'a> {
@@ -309,7 +306,7 @@ fn is_batch_option(word: &str) -> bool {
         None if word.starts_with("--") => word,
         None => return false,
     };
-    BATCH_OPTIONS.contains(&name.trim_start_matches('-').replace('-', "_").as_str())
+    NAMES.batch_options.contains(&name.trim_start_matches('-').replace('-', "_").as_str())
 }
 
 /// Whether the run's weights have four bits already: a quantized checkpoint is no smaller one.

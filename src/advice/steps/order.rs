@@ -15,13 +15,11 @@ pub(crate) struct Offer {
     pub is_shown: bool,
     /// It is about a process that is not known to be idle.
     pub may_be_busy: bool,
-    /// What put it where it is; `None` for its place in the entry.
-    pub placed_by: Option<&'static str>,
 }
 
 impl Offer {
     pub(crate) fn of(planned: PlannedFix) -> Offer {
-        Offer { planned, is_answer: false, is_shown: false, may_be_busy: false, placed_by: None }
+        Offer { planned, is_answer: false, is_shown: false, may_be_busy: false }
     }
 }
 
@@ -40,8 +38,12 @@ enum To {
     AfterFree,
     /// The same, and never the first of all.
     AfterFreeAndFirst,
+    /// After the steps at the front that are about a process.
+    AfterProcesses,
     /// From behind the first step that terminates something or makes the run slower or worse, to before it.
     BeforeCosts,
+    /// After the steps at the front that this log or this machine gives a reason for, and never the first of all.
+    AfterSupported,
     Back,
 }
 
@@ -50,7 +52,7 @@ const MAY_BE_BUSY: &str = "the process is not known to be idle";
 /// Applied one after the other.
 const PLACEMENTS: &[Placement] = &[
     Placement { name: MAY_BE_BUSY, moves: |offer, _| offer.may_be_busy, to: To::Back },
-    Placement { name: "the log shows what it is for", moves: |offer, _| offer.is_shown, to: To::Front },
+    Placement { name: "the log shows what it is for", moves: |offer, _| offer.is_shown, to: To::AfterProcesses },
     Placement { name: "answers the leading cause", moves: |offer, _| offer.is_answer, to: To::Front },
     Placement {
         name: "a change of the run comes before a new request for a GPU",
@@ -84,6 +86,11 @@ const PLACEMENTS: &[Placement] = &[
     },
     Placement { name: MAY_BE_BUSY, moves: |offer, _| offer.may_be_busy, to: To::AfterFreeAndFirst },
     Placement { name: "its condition is not known", moves: |offer, _| offer.planned.condition.is_some(), to: To::Back },
+    Placement {
+        name: "the symptom is one of some versions",
+        moves: |offer, _| offer.planned.is_of_a_version,
+        to: To::AfterSupported,
+    },
 ];
 
 /// Puts the offers, which come in the entry's order, into the order of the plan.
@@ -103,13 +110,15 @@ fn apply(placement: &Placement, offers: Vec<Offer>, outlook: &Outlook<'_, '_>) -
         if is_moved { moved.push(offer) } else { stay.push(offer) }
     }
     for offer in &mut moved {
-        offer.placed_by = Some(placement.name);
+        offer.planned.placed_by = Some(placement.name);
     }
     let at = match placement.to {
         To::Front => 0,
+        To::AfterProcesses => stay.iter().take_while(|offer| offer.planned.is_about_a_process()).count(),
         To::AfterFree => free_at_the_front(&stay),
         To::AfterFreeAndFirst => free_at_the_front(&stay).max(1).min(stay.len()),
         To::BeforeCosts => stay.iter().position(costs).unwrap_or(stay.len()),
+        To::AfterSupported => stay.iter().take_while(|offer| is_supported(offer)).count().max(1).min(stay.len()),
         To::Back => stay.len(),
     };
     stay.splice(at..at, moved);
@@ -131,6 +140,12 @@ fn free_at_the_front(offers: &[Offer]) -> usize {
         !waits_or_asks(offer) && (planned.is_about_a_process() || planned.safety == Safety::Safe)
     };
     offers.iter().take_while(is_free).count()
+}
+
+fn is_supported(offer: &Offer) -> bool {
+    let is_of_machine = offer.planned.is_about_a_process() || offer.planned.room_on.is_some() || waits_or_asks(offer);
+    let is_first = matches!(offer.planned.fix, FixId::RUN_AGAIN | FixId::LOOK_THERE | FixId::REQUEST_GPU);
+    offer.is_answer || offer.is_shown || is_of_machine || is_first
 }
 
 fn costs(offer: &Offer) -> bool {

@@ -1,15 +1,14 @@
 //! Owns what the steps are chosen by: the case, the leading cause, and what follows from both.
 
 use crate::advice::case::Case;
-use crate::advice::causes::{About, Blames, Found};
-use crate::advice::fit::FitAdvice;
-use crate::advice::verdict::CauseKind;
+use crate::advice::causes::{self, About, Blames};
+use crate::advice::verdict::{Cause, CauseKind};
 use crate::units::Bytes;
 
 /// The case and its causes, as the steps need them.
 pub(crate) struct Outlook<'c, 'a> {
     pub case: &'c Case<'a>,
-    pub causes: &'c [Found],
+    pub causes: &'c [Cause],
     /// What is short, where anything tells.
     pub short: Option<Bytes>,
     /// The steps taken freed memory, and nothing is known to be short any more.
@@ -19,7 +18,7 @@ pub(crate) struct Outlook<'c, 'a> {
 }
 
 impl<'c, 'a> Outlook<'c, 'a> {
-    pub(crate) fn new(case: &'c Case<'a>, causes: &'c [Found], can_run_again: bool) -> Outlook<'c, 'a> {
+    pub(crate) fn new(case: &'c Case<'a>, causes: &'c [Cause], can_run_again: bool) -> Outlook<'c, 'a> {
         let short = case.short();
         let is_nothing_short = short.is_none_or(|short| short == Bytes::ZERO);
         let has_freed_enough = case.situation.taken.freed && is_nothing_short;
@@ -27,15 +26,15 @@ impl<'c, 'a> Outlook<'c, 'a> {
     }
 
     pub(crate) fn leading(&self) -> Option<&'static About> {
-        self.causes.first().map(|found| found.about)
+        causes::about(self.causes.first()?.cause)
     }
 
     pub(crate) fn is_led_by(&self, cause: CauseKind) -> bool {
-        self.leading().is_some_and(|about| about.id == cause)
+        self.causes.first().is_some_and(|found| found.cause == cause)
     }
 
     pub(crate) fn has_cause(&self, cause: CauseKind) -> bool {
-        self.causes.iter().any(|found| found.about.id == cause)
+        self.causes.iter().any(|found| found.cause == cause)
     }
 
     /// Whether the run's own doing is to blame: then what it was doing tells what to change.
@@ -71,10 +70,5 @@ impl<'c, 'a> Outlook<'c, 'a> {
         let Some(fit) = self.case.fit_ahead() else { return false };
         let is_hopeless = fit.has_weights_beyond() || !self.is_led_by(CauseKind::OtherProcess);
         is_hopeless && fit.beyond().is_some()
-    }
-
-    /// The sums of the model from here on.
-    pub(crate) fn fit(&self) -> Option<&'c FitAdvice> {
-        self.case.fit_ahead()
     }
 }

@@ -21,7 +21,7 @@ const MOST_OWNERS: usize = 2;
 
 /// Where busy or other users' processes use the memory: the step to wait, and those to ask their owners.
 pub(crate) fn wait_or_ask(case: &Case<'_>) -> Vec<PlannedFix> {
-    let (Some(device), Some(seen), Some(ledger)) = (case.place.device, case.seen(), &case.ledger) else {
+    let (Some(device), Some(seen), Some(ledger)) = (case.place.device, case.situation.seen(), &case.ledger) else {
         return Vec::new();
     };
     let (needed, short) = (ledger.needed_bytes, ledger.missing_bytes);
@@ -80,15 +80,13 @@ fn ask_owner(device: &Device, row: &GpuProcess, short: Option<Bytes>) -> Planned
         title: format!("Ask {user} about {name}"),
         frees_bytes: used,
         frees_is: used.map(|_| Is::Fact),
-        steps: vec![Step {
-            action: format!("It belongs to {user}: send them this"),
-            command: Some(message),
-            why: "memory on a GPU goes to whoever asks first; another user's process is never ended or asked for you"
-                .into(),
-            expect: "they end it, and the bar falls".into(),
-            if_not: "ask whoever runs this machine".into(),
-            versions: None,
-        }],
+        steps: vec![Step::new(
+            format!("It belongs to {user}: send them this"),
+            Some(message),
+            "memory on a GPU goes to whoever asks first; another user's process is never ended or asked for you".into(),
+            "they end it, and the bar falls",
+            "ask whoever runs this machine",
+        )],
         ..PlannedFix::named(FixId::ASK_OWNER, "their time")
     }
 }
@@ -99,7 +97,7 @@ fn wish(row: &GpuProcess) -> String {
         return "Could you end it, or tell me when it will be done?".to_owned();
     };
     match release.command() {
-        Some(command) if release.api == Api::Ollama => {
+        Some(command) if release.way.api == Api::Ollama => {
             format!("Could you unload its model (`{command}`), or tell me when it is no longer needed?")
         }
         _ => "Could you have it release memory, or tell me when it will be done?".to_owned(),
@@ -117,11 +115,11 @@ fn wait(device: &Device, needed: Option<(Bytes, Bytes)>, busy: &[(&GpuProcess, A
     let Some((needed, short)) = needed else {
         let name = name_of(busy.first()?.0);
         let action = format!("Let {name} finish, then start your job again");
-        let step = step(action, why, "the bar falls", "if it does not finish, check what it does");
+        let step = Step::new(action, None, why, "the bar falls", "if it does not finish, check what it does");
         return Some(PlannedFix { title: format!("Wait until {name} has finished"), steps: vec![step], ..waiting() });
     };
     let action = format!("oomdoctor watches GPU {} and rings the bell once {short} more is free", device.index);
-    let step = step(action, why, "the terminal's bell, and a line that says so", "Esc stops the waiting");
+    let step = Step::new(action, None, why, "the terminal's bell, and a line that says so", "Esc stops the waiting");
     Some(PlannedFix {
         title: format!("Wait until {needed} is free"),
         waits_for: Some((device.index, needed)),
@@ -134,22 +132,17 @@ fn waiting() -> PlannedFix {
     PlannedFix::named(FixId::WAIT_FOR_MEMORY, "time")
 }
 
-fn step(action: String, why: String, expect: &str, if_not: &str) -> Step {
-    Step { action, command: None, why, expect: expect.into(), if_not: if_not.into(), versions: None }
-}
-
 /// Of a log that is read alone, nobody can be named who used the rest.
 pub(crate) fn look_there() -> PlannedFix {
     PlannedFix {
         title: "Look who holds the card where it ran".into(),
-        steps: vec![Step {
-            action: "On that machine, list who holds how much; end what is yours, and ask whose the rest is".into(),
-            command: Some("oomdoctor ps".into()),
-            why: "what others held is what was missing".into(),
-            expect: "each process with its owner and its memory".into(),
-            if_not: "nvidia-smi shows the same without the owners".into(),
-            versions: None,
-        }],
+        steps: vec![Step::new(
+            "On that machine, list who holds how much; end what is yours, and ask whose the rest is".into(),
+            Some("oomdoctor ps".into()),
+            "what others held is what was missing".into(),
+            "each process with its owner and its memory",
+            "nvidia-smi shows the same without the owners",
+        )],
         ..PlannedFix::named(FixId::LOOK_THERE, "nothing")
     }
 }

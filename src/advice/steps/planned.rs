@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
+use strum::AsRefStr;
 
+use crate::advice::naming::uncapitalized;
 use crate::advice::other_gpu::RoomOn;
 use crate::advice::release::Release;
 use crate::advice::rerun::Changes;
@@ -32,8 +34,15 @@ pub struct Step {
     pub versions: Option<String>,
 }
 
-/// Whether a step gets the run going.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+impl Step {
+    pub(crate) fn new(action: String, command: Option<String>, why: String, expect: &str, if_not: &str) -> Step {
+        Step { action, command, why, expect: expect.to_owned(), if_not: if_not.to_owned(), versions: None }
+    }
+}
+
+/// Whether a step gets the run going. As a text it is the word of the JSON contract.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, AsRefStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Enough {
     /// By the model's own sums, or by what was seen of another GPU.
     Yes,
@@ -50,18 +59,6 @@ pub enum Enough {
 }
 
 impl Enough {
-    /// The word of the JSON contract.
-    pub fn word(self) -> &'static str {
-        match self {
-            Enough::Yes => "yes",
-            Enough::Likely => "likely",
-            Enough::NotAlone => "not-alone",
-            Enough::WithOthers => "with-others",
-            Enough::LacksRam { .. } => "lacks-ram",
-            Enough::Unknown => "unknown",
-        }
-    }
-
     /// Whether the run is worth trying after this step alone.
     pub fn may_be_enough(self) -> bool {
         matches!(self, Enough::Yes | Enough::Likely)
@@ -70,7 +67,7 @@ impl Enough {
 
 impl Serialize for Enough {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.word())
+        serializer.serialize_str(self.as_ref())
     }
 }
 
@@ -85,7 +82,7 @@ impl JsonSchema for Enough {
 }
 
 /// A fix with this machine's figures.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct PlannedFix {
     pub fix: FixId,
     /// For the step's line.
@@ -120,9 +117,15 @@ pub struct PlannedFix {
     /// What it changes in a command line, for the line to run again with.
     #[serde(skip)]
     pub changes: Option<Changes>,
+    /// Its condition is a version that the log does not print; the log shows the symptom.
+    #[serde(skip)]
+    pub is_of_a_version: bool,
     /// The process releases its memory by the step's command: better than terminating it.
     #[serde(skip)]
     pub gentle: bool,
+    /// What put it where it is; `None` for its place in the entry.
+    #[serde(skip)]
+    pub placed_by: Option<&'static str>,
     /// How oomdoctor can ask the process's program for that itself.
     #[serde(skip)]
     pub release: Option<Release>,
@@ -131,30 +134,24 @@ pub struct PlannedFix {
 impl PlannedFix {
     /// A step with nothing in it yet: safe, and of unknown effect.
     pub fn named(fix: FixId, costs: &str) -> PlannedFix {
-        PlannedFix {
-            fix,
-            title: String::new(),
-            safety: Safety::Safe,
-            frees_bytes: None,
-            frees_is: None,
-            frees_so_far_bytes: None,
-            enough: Enough::Unknown,
-            may_be_enough: false,
-            condition: None,
-            costs: costs.into(),
-            steps: Vec::new(),
-            target: None,
-            waits_for: None,
-            room_on: None,
-            changes: None,
-            gentle: false,
-            release: None,
-        }
+        PlannedFix { fix, costs: costs.into(), ..PlannedFix::default() }
     }
 
     /// The same for a fix of the knowledge base.
     pub fn of(fix: &Fix) -> PlannedFix {
         PlannedFix { title: fix.title.clone(), safety: fix.safety, ..PlannedFix::named(fix.id, &fix.costs) }
+    }
+
+    /// The step with a condition in front of what to do.
+    pub(crate) fn with_condition(mut self, condition: &str) -> PlannedFix {
+        for step in &mut self.steps {
+            step.action = format!("{condition}{}", uncapitalized(&step.action));
+        }
+        self
+    }
+
+    pub(crate) fn is_about_the_same(&self, other: &PlannedFix) -> bool {
+        (self.target, &self.title) == (other.target, &other.title)
     }
 
     /// Whether it is about a process: to terminate it or to have it release memory.

@@ -1,12 +1,13 @@
 //! Owns the steps about processes that use memory which the run needs: to have them release it, to stop what runs them, or
 //! to terminate them.
 
+use super::order::Offer;
 use super::outlook::Outlook;
 use super::planned::{PlannedFix, Step};
 use super::template::{step_of, substitute};
 use crate::advice::case::Case;
 use crate::advice::machine::place::Place;
-use crate::advice::naming::{name_of, uncapitalized};
+use crate::advice::naming::name_of;
 use crate::advice::offer::Standing;
 use crate::advice::processes::User;
 use crate::advice::release;
@@ -22,49 +23,25 @@ const MOST_PROCESSES: usize = 5;
 /// Less memory than that is not worth a process.
 pub(crate) const WORTH_ENDING: Bytes = Bytes::mib(256);
 
-/// The steps about processes.
-#[derive(Default)]
-pub(crate) struct ProcessSteps {
-    /// About processes that were seen idle.
-    pub idle: Vec<PlannedFix>,
-    /// About processes of which that is not known, or that may only be terminated under a condition.
-    pub unknown: Vec<PlannedFix>,
-}
-
-impl ProcessSteps {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.count() == 0
-    }
-
-    fn count(&self) -> usize {
-        self.idle.len() + self.unknown.len()
-    }
-
-    /// Several ranks of one launcher are one step.
-    fn has(&self, step: &PlannedFix) -> bool {
-        self.idle.iter().chain(&self.unknown).any(|other| (other.target, &other.title) == (step.target, &step.title))
-    }
-}
-
 /// A step for each process that may be offered: first the smallest that is enough alone, and one that releases its memory
 /// before one that must end, so that nobody loses work for nothing. Other ranks' GPUs come after the run's own.
-pub(crate) fn steps(fix: &Fix, outlook: &Outlook<'_, '_>) -> ProcessSteps {
+pub(crate) fn steps(fix: &Fix, outlook: &Outlook<'_, '_>) -> Vec<Offer> {
     let case = outlook.case;
     let mut steps = on_gpu(fix, case, &case.place, &case.users, outlook.short);
     for rank in &case.other_ranks {
-        let more = on_gpu(fix, case, &rank.place, &rank.users, None);
-        steps.idle.extend(more.idle);
-        steps.unknown.extend(more.unknown);
+        steps.extend(on_gpu(fix, case, &rank.place, &rank.users, None));
     }
+    // Those that may be terminated only under a condition come last.
+    steps.sort_by_key(|offer| offer.may_be_busy);
     steps
 }
 
-fn on_gpu(fix: &Fix, case: &Case<'_>, place: &Place<'_>, users: &[User<'_>], short: Option<Bytes>) -> ProcessSteps {
-    let mut steps = ProcessSteps::default();
-    let Some(seen) = case.seen() else { return steps };
+fn on_gpu(fix: &Fix, case: &Case<'_>, place: &Place<'_>, users: &[User<'_>], short: Option<Bytes>) -> Vec<Offer> {
+    let (mut idle, mut unknown) = (Vec::new(), Vec::new());
+    let Some(seen) = case.situation.seen() else { return idle };
     for user in users {
         let is_worth_it = user.row.used_bytes.value().is_none_or(|bytes| bytes >= WORTH_ENDING);
-        if !is_worth_it || steps.count() >= MOST_PROCESSES {
+        if !is_worth_it || idle.len() + unknown.len() >= MOST_PROCESSES {
             continue;
         }
         let Some(step) = step_about(fix, case, place, user) else { continue };
@@ -77,45 +54,43 @@ fn on_gpu(fix: &Fix, case: &Case<'_>, place: &Place<'_>, users: &[User<'_>], sho
         }
         let mut step = with_its_launcher(step, case, place, user.row);
         if place.same_machine.is_none() {
-            step = prefixed(step, "If your run was on this card: ");
+            step = step.with_condition("If your run was on this card: ");
         }
-        if steps.has(&step) {
+        // Several ranks of one launcher are one step.
+        if idle.iter().chain(&unknown).any(|other: &Offer| other.planned.is_about_the_same(&step)) {
             continue;
         }
         match standing {
             _ if case.situation.viewer.and_then(Viewer::refuses_everything).is_some() => {
-                steps.unknown.push(once_allowed(step));
+                unknown.push(Offer { may_be_busy: true, ..Offer::of(once_allowed(step)) });
             }
-            Standing::Idle(_) => steps.idle.push(step),
-            _ => steps.unknown.push(prefixed(step, "Check first that it is idle, which is not known yet: ")),
+            Standing::Idle(_) => idle.push(Offer::of(step)),
+            _ => {
+                let step = step.with_condition("Check first that it is idle, which is not known yet: ");
+                unknown.push(Offer { may_be_busy: true, ..Offer::of(step) });
+            }
         }
     }
-    put_best_first(&mut steps.idle, short);
-    put_best_first(&mut steps.unknown, short);
-    steps
+    put_best_first(&mut idle, short);
+    put_best_first(&mut unknown, short);
+    idle.extend(unknown);
+    idle
 }
 
 /// Puts the step first that loses least of those that are enough alone.
-fn put_best_first(steps: &mut Vec<PlannedFix>, short: Option<Bytes>) {
+fn put_best_first(offers: &mut Vec<Offer>, short: Option<Bytes>) {
     let Some(short) = short.filter(|short| *short > Bytes::ZERO) else { return };
-    let enough = steps.iter().enumerate().filter(|(_, step)| step.frees_bytes.is_some_and(|frees| frees >= short));
+    let steps = offers.iter().map(|offer| &offer.planned).enumerate();
+    let enough = steps.filter(|(_, step)| step.frees_bytes.is_some_and(|frees| frees >= short));
     if let Some((at, _)) = enough.min_by_key(|(_, step)| (!step.gentle, step.frees_bytes)) {
-        let best = steps.remove(at);
-        steps.insert(0, best);
+        let best = offers.remove(at);
+        offers.insert(0, best);
     }
-}
-
-/// The step with a condition in front of what to do.
-fn prefixed(mut planned: PlannedFix, prefix: &str) -> PlannedFix {
-    for step in &mut planned.steps {
-        step.action = format!("{prefix}{}", uncapitalized(&step.action));
-    }
-    planned
 }
 
 /// Inside a Kubernetes pod the step says its condition, and carries nothing that a key could act on.
 fn once_allowed(planned: PlannedFix) -> PlannedFix {
-    let mut planned = prefixed(planned, "In a Kubernetes pod, only if oomdoctor was started with --allow-kill: ");
+    let mut planned = planned.with_condition("In a Kubernetes pod, only if oomdoctor was started with --allow-kill: ");
     for step in &mut planned.steps {
         let command =
             step.command.as_ref().map(|line| line.replacen("oomdoctor kill ", "oomdoctor kill --allow-kill ", 1));
@@ -231,10 +206,10 @@ fn get_back(row: &GpuProcess) -> String {
 /// A request to its own program comes before stopping what runs it, and that before terminating it alone.
 fn in_the_gentlest_way(planned: PlannedFix, row: &GpuProcess, is_own: bool) -> PlannedFix {
     if let Some(release) = release::route(row) {
-        let action = format!("{}. {}", release.asks(), release.means());
+        let action = format!("{}. {}", release.asks(), release.way.means);
         return PlannedFix {
-            costs: release.costs().into(),
-            safety: release.safety(),
+            costs: release.way.costs.into(),
+            safety: release.way.safety,
             release: Some(release.clone()),
             ..gently(planned, row, &action, release.command())
         };

@@ -3,9 +3,8 @@
 use super::planned::{Enough, PlannedFix, Step};
 use super::share;
 use crate::advice::case::Case;
-use crate::advice::causes::Found;
 use crate::advice::naming::amount;
-use crate::advice::verdict::CauseKind;
+use crate::advice::verdict::{Cause, CauseKind};
 use crate::knowledge::FixId;
 use crate::knowledge::diagnosis::MemoryKind;
 use crate::units::Bytes;
@@ -14,7 +13,7 @@ const PASTE_AGAIN: &str = "If it fails again, paste the new error here.";
 const RUNS_PAST: &str = "It runs past the point where it died.";
 
 /// Where what used the memory is gone and there is room now, the first step is the simplest one.
-pub(crate) fn run_again(case: &Case<'_>, causes: &[Found]) -> Option<PlannedFix> {
+pub(crate) fn run_again(case: &Case<'_>, causes: &[Cause]) -> Option<PlannedFix> {
     if case.retry.is_some() || case.situation.ended_retry().is_some() {
         return None;
     }
@@ -33,23 +32,22 @@ pub(crate) fn run_again(case: &Case<'_>, causes: &[Found]) -> Option<PlannedFix>
             "Start your job again: {} of the card does not hold its weights, though there is room now",
             too_small.set
         );
-        let step = step(action, Some(too_small.command), why, &free_now, PASTE_AGAIN);
+        let step = Step::new(action, Some(too_small.command), why, &free_now, PASTE_AGAIN);
         return Some(planned("Run it again with a larger share of the card", step));
     }
-    let step = step("Start your job again as it was".into(), command(case), why, &free_now, PASTE_AGAIN);
+    let step = Step::new("Start your job again as it was".into(), command(case), why, &free_now, PASTE_AGAIN);
     Some(PlannedFix { enough: Enough::Likely, ..planned("Run the same command again", step) })
 }
 
 /// What has changed since the failure so that there is room; `None` where nothing is known to have changed.
-fn why_there_is_room(case: &Case<'_>, causes: &[Found]) -> Option<String> {
+fn why_there_is_room(case: &Case<'_>, causes: &[Cause]) -> Option<String> {
     if let Some(gone) = case.gone() {
         return Some(format!("process {} held {} when it failed; it no longer does", gone.pid, gone.bytes));
     }
     if let Some(others) = case.used_by_others {
-        let are_blamed = causes.first().is_some_and(|found| found.about.id == CauseKind::OtherProcess);
-        let when = if others.is_at_start { "when your run began" } else { "when your run failed" };
+        let are_blamed = causes.first().is_some_and(|found| found.cause == CauseKind::OtherProcess);
         return (are_blamed && case.place.is_here())
-            .then(|| format!("others held {} of the card {when}; now there is room", others.bytes));
+            .then(|| format!("others held {} of the card {}; now there is room", others.bytes, others.when()));
     }
     let facts = &case.log.facts;
     let (requested, free) = (facts.requested_bytes?, facts.free_bytes?);
@@ -62,15 +60,15 @@ fn why_there_is_room(case: &Case<'_>, causes: &[Found]) -> Option<String> {
 pub(crate) fn run_now(case: &Case<'_>) -> PlannedFix {
     let why = "what was done so far may be enough; the steps below can still come on top of it".to_owned();
     let if_not = "If it fails again, paste the new error here, or take the next step as well.";
-    let step = step("Start your job again".into(), command(case), why, RUNS_PAST, if_not);
+    let step = Step::new("Start your job again".into(), command(case), why, RUNS_PAST, if_not);
     planned("Run it again before you change more", step)
 }
 
 /// Where several times as much was free as was requested, a smaller run is no answer: the program's own state is in doubt.
-pub(crate) fn fresh_start(case: &Case<'_>, causes: &[Found]) -> Option<PlannedFix> {
+pub(crate) fn fresh_start(case: &Case<'_>, causes: &[Cause]) -> Option<PlannedFix> {
     let facts = &case.log.facts;
     let (free, requested) = (facts.free_bytes?, facts.requested_bytes?);
-    let is_unknown = causes.first().is_some_and(|found| found.about.id == CauseKind::Unknown);
+    let is_unknown = causes.first().is_some_and(|found| found.cause == CauseKind::Unknown);
     let had_plenty = free >= requested.plus(requested).plus(Bytes::gib(1));
     if !is_unknown || !had_plenty || case.log.memory != Some(MemoryKind::Gpu) {
         return None;
@@ -80,15 +78,11 @@ pub(crate) fn fresh_start(case: &Case<'_>, causes: &[Found]) -> Option<PlannedFi
         "{free} was free when it asked for {requested}: a short peak, or a driver that no longer gives what it has"
     );
     let if_not = "If it fails again with as much free, update the card's driver and the program; if the bar was full for a moment, take the steps below.";
-    Some(planned("Start the program anew and run it again", step(action, command(case), why, RUNS_PAST, if_not)))
+    Some(planned("Start the program anew and run it again", Step::new(action, command(case), why, RUNS_PAST, if_not)))
 }
 
 fn command(case: &Case<'_>) -> Option<String> {
     case.command.map(str::to_owned)
-}
-
-fn step(action: String, command: Option<String>, why: String, expect: &str, if_not: &str) -> Step {
-    Step { action, command, why, expect: expect.to_owned(), if_not: if_not.to_owned(), versions: None }
 }
 
 fn planned(title: &str, step: Step) -> PlannedFix {

@@ -3,6 +3,7 @@
 //! the GPU; bytes.
 
 use super::template::with_model;
+use super::values::{available_ram, gpu_bytes};
 use crate::advice::case::Case;
 use crate::advice::engine::{self, BESIDE_WEIGHTS, VLLM_SHARE, as_option, engine_of, holds_weights, set_share};
 use crate::advice::rerun::Changes;
@@ -71,7 +72,7 @@ pub(crate) fn holds_the_model(case: &Case<'_>, value: &str) -> Option<bool> {
 
 /// Whether the share that the engine had is known.
 pub(crate) fn is_known(case: &Case<'_>) -> bool {
-    engine::used_share(case.log, capacity_here_or_printed(case)).is_some()
+    engine::used_share(case.log, gpu_bytes(case)).is_some()
 }
 
 /// A larger share as a step proposes it: SGLang's leaves room for what it computes with, so that it grows a little
@@ -84,16 +85,11 @@ pub(crate) fn larger_to_try(case: &Case<'_>) -> Option<String> {
 
 /// A larger share that is free on the GPU: what was used already is no step.
 fn larger(case: &Case<'_>) -> Option<String> {
-    let capacity = capacity_here_or_printed(case);
+    let capacity = gpu_bytes(case);
     let free = case.place.device_unless_elsewhere().and_then(|device| device.memory.free_bytes.value());
     let possible = free.zip(capacity).map_or(1000, |(free, capacity)| vllm::possible_utilization(free, capacity));
     let share = possible.min(LARGEST_SHARE) / 10 * 10;
     (share > engine::used_share(case.log, capacity)?).then(|| as_option(share))
-}
-
-fn capacity_here_or_printed(case: &Case<'_>) -> Option<Bytes> {
-    let here = case.place.device_unless_elsewhere().and_then(|device| device.memory.total_bytes.value());
-    here.or(case.log.facts.total_bytes)
 }
 
 /// An option's value of two digits in thousandths.
@@ -150,11 +146,4 @@ pub(crate) fn offload(case: &Case<'_>) -> Option<String> {
     let has_enough_ram = available_ram(case).is_none_or(|available| available > Bytes::gib(gib));
     // With next to nothing of it on the GPU, the GPU no longer does the computing.
     (gib > 0 && over < weights && has_enough_ram).then(|| gib.to_string())
-}
-
-fn available_ram(case: &Case<'_>) -> Option<Bytes> {
-    if case.place.is_elsewhere() {
-        return None;
-    }
-    case.situation.snapshot?.host.memory_available_bytes.value()
 }

@@ -22,14 +22,14 @@ pub(crate) fn asked(name: &str, form: &FixCommand, case: &Case<'_>) -> Option<St
     let Asked { way, setting, otherwise } = Asked::of(name)?;
     // What ran out in an evaluation is not the batch that training takes.
     let is_evaluating = case.log.run.stage == Some(Stage::Validation);
-    if is_evaluating && matches!(setting.id, "batch" | "accumulation") {
+    if is_evaluating && matches!(setting.id.as_str(), "batch" | "accumulation") {
         return otherwise.map(str::to_owned);
     }
     if setting.id == "slurm_memory" {
         return slurm_option(case);
     }
     let Some(now) = present(setting, form, case) else { return otherwise.map(str::to_owned) };
-    let wanted = match (setting.id, way) {
+    let wanted = match (setting.id.as_str(), way) {
         // As many samples as before make one optimizer step.
         ("accumulation", Way::Raise) => accumulated(now, form, case),
         _ => setting.moved(now, way, bounds(setting, now, case)),
@@ -58,7 +58,7 @@ fn slurm_option(case: &Case<'_>) -> Option<String> {
 fn present(setting: &Setting, form: &FixCommand, case: &Case<'_>) -> Option<u64> {
     limit(setting, case).or_else(|| {
         // A command line that is known and leaves the setting out leaves it at the program's own value.
-        let (line, default) = (case.command?, form.defaults.get(setting.id)?);
+        let (line, default) = (case.command?, form.defaults.get(&setting.id)?);
         let changes = changes_of(form.command.as_deref()?)?;
         if changes.names_program() && changes.is_for(line) { setting.parse(default) } else { None }
     })
@@ -86,10 +86,10 @@ fn used_of_ram(log: &Diagnosis) -> Option<Bytes> {
 /// What the command line or the log shows of the setting.
 fn shown(setting: &Setting, case: &Case<'_>) -> Option<u64> {
     let run = &case.log.run;
-    if let Some(value) = typed(setting.id, case).or_else(|| run.settings.get(setting.id).copied()) {
+    if let Some(value) = typed(&setting.id, case).or_else(|| run.settings.get(setting.id.as_str()).copied()) {
         return Some(value);
     }
-    match setting.id {
+    match setting.id.as_str() {
         "batch" => run.batch_size,
         "node_heap" => run.settings.get("node_heap_reached").copied(),
         // DeepSpeed prints what the whole node uses, in GiB.
@@ -135,7 +135,7 @@ fn bounds(setting: &Setting, now: u64, case: &Case<'_>) -> Bounds {
 
 /// All there is of the memory that the setting limits; `None` where this machine does not show it.
 fn most_of(setting: &Setting, case: &Case<'_>) -> Option<Bytes> {
-    if matches!(setting.id, "cupy_limit" | "rmm_pool" | "ort_limit") {
+    if matches!(setting.id.as_str(), "cupy_limit" | "rmm_pool" | "ort_limit") {
         return case.log.facts.total_bytes.or_else(|| gpu_bytes(case));
     }
     // Jobs and pods run on nodes of their own, and WSL does not see what Windows has.
@@ -150,7 +150,7 @@ fn most_of(setting: &Setting, case: &Case<'_>) -> Option<Bytes> {
 }
 
 /// What the GPU has in all.
-fn gpu_bytes(case: &Case<'_>) -> Option<Bytes> {
+pub(crate) fn gpu_bytes(case: &Case<'_>) -> Option<Bytes> {
     let here = case.place.device_unless_elsewhere().and_then(|device| device.memory.total_bytes.value());
     here.or(case.log.facts.total_bytes)
 }
@@ -162,10 +162,14 @@ pub(crate) fn card_gib(case: &Case<'_>) -> Option<String> {
 
 /// Whole GiB of this machine's available RAM that weights may take: nine tenths.
 pub(crate) fn ram_gib(case: &Case<'_>) -> Option<String> {
+    whole_gib(Bytes(available_ram(case)?.0 / 10 * 9))
+}
+
+pub(crate) fn available_ram(case: &Case<'_>) -> Option<Bytes> {
     if case.place.is_elsewhere() {
         return None;
     }
-    whole_gib(Bytes(case.situation.snapshot?.host.memory_available_bytes.value()?.0 / 10 * 9))
+    case.situation.snapshot?.host.memory_available_bytes.value()
 }
 
 fn whole_gib(bytes: Bytes) -> Option<String> {

@@ -7,11 +7,8 @@ use crate::knowledge::FixId;
 use crate::knowledge::diagnosis::Phase;
 use crate::knowledge::fix::{Condition, Fix};
 
-/// A rule that removes what it holds for.
-struct Veto<T> {
-    name: &'static str,
-    holds: fn(&T, &Outlook<'_, '_>) -> bool,
-}
+/// A rule that removes what it holds for, with its name.
+type Veto<T> = (&'static str, fn(&T, &Outlook<'_, '_>) -> bool);
 
 /// Fixes that take less of what an engine keeps within its share of the GPU.
 const WITHIN_THE_SHARE: &[FixId] = &[
@@ -23,48 +20,43 @@ const WITHIN_THE_SHARE: &[FixId] = &[
 ];
 
 const OF_FIXES: &[Veto<Fix>] = &[
-    Veto {
-        name: "what it frees within the engine's share becomes KV cache",
-        holds: |fix, outlook| outlook.is_beside_share() && WITHIN_THE_SHARE.contains(&fix.id),
-    },
-    Veto { name: "it is for another kind of memory", holds: is_for_another_memory },
-    Veto { name: "it is for another phase of the run", holds: is_for_another_phase },
-    Veto { name: "it changes nothing where the run failed", holds: is_for_another_stage },
+    ("it was tried and did not help, or one that does more was", was_tried),
+    ("what it frees within the engine's share becomes KV cache", |fix, outlook| {
+        outlook.is_beside_share() && WITHIN_THE_SHARE.contains(&fix.id)
+    }),
+    ("it is for another kind of memory", is_for_another_memory),
+    ("it is for another phase of the run", is_for_another_phase),
+    ("it changes nothing where the run failed", is_for_another_stage),
 ];
 
 const OF_PROCESS_STEPS: &[Veto<PlannedFix>] = &[
-    Veto { name: "enough VRAM is free now", holds: |_, outlook| outlook.has_room_now() },
-    Veto {
-        name: "the failed program is only asked to release memory",
-        holds: |step, outlook| is_about_the_failed_program(step, outlook) && !step.gentle,
-    },
-    Veto {
-        name: "the leading cause is no other process",
-        holds: |step, outlook| !is_about_the_failed_program(step, outlook) && outlook.spares_others(),
-    },
-    Veto {
-        name: "the model does not fit an empty GPU",
-        holds: |step, outlook| {
-            let terminates = step.fix == FixId::END_HOLDER && !step.gentle;
-            terminates && !is_about_the_failed_program(step, outlook) && outlook.exceeds_an_empty_gpu()
-        },
-    },
+    ("enough VRAM is free now", |_, outlook| outlook.has_room_now()),
+    ("the failed program is only asked to release memory", |step, outlook| {
+        is_about_the_failed_program(step, outlook) && !step.gentle
+    }),
+    ("the leading cause is no other process", |step, outlook| {
+        !is_about_the_failed_program(step, outlook) && outlook.spares_others()
+    }),
+    ("the model does not fit an empty GPU", |step, outlook| {
+        let terminates = step.fix == FixId::END_HOLDER && !step.gentle;
+        terminates && !is_about_the_failed_program(step, outlook) && outlook.exceeds_an_empty_gpu()
+    }),
 ];
 
 /// The rule that removes a fix, if one does.
 pub(crate) fn of_fix(fix: &Fix, outlook: &Outlook<'_, '_>) -> Option<&'static str> {
-    OF_FIXES.iter().find(|veto| (veto.holds)(fix, outlook)).map(|veto| veto.name)
+    OF_FIXES.iter().find(|(_, holds)| holds(fix, outlook)).map(|(name, _)| *name)
 }
 
 /// The rule that removes a step about a process or its owner, if one does.
 pub(crate) fn of_process_step(step: &PlannedFix, outlook: &Outlook<'_, '_>) -> Option<&'static str> {
-    OF_PROCESS_STEPS.iter().find(|veto| (veto.holds)(step, outlook)).map(|veto| veto.name)
+    OF_PROCESS_STEPS.iter().find(|(_, holds)| holds(step, outlook)).map(|(name, _)| *name)
 }
 
 /// Whether a fix is the answer to the leading cause or to what the run was doing.
 pub(crate) fn answers(fix: &Fix, outlook: &Outlook<'_, '_>) -> bool {
     let leads = &fix.leads;
-    if outlook.leading().is_some_and(|about| leads.causes.contains(&about.id)) {
+    if outlook.leading().is_some_and(|about| leads.causes.contains(&about.cause)) {
         return true;
     }
     let log = outlook.case.log;
@@ -77,6 +69,12 @@ pub(crate) fn answers(fix: &Fix, outlook: &Outlook<'_, '_>) -> bool {
 /// Fixes about processes and requests for a GPU have their own checks.
 fn has_own_checks(fix: &Fix) -> bool {
     fix.when.contains(&Condition::HolderAlive)
+}
+
+fn was_tried(fix: &Fix, outlook: &Outlook<'_, '_>) -> bool {
+    let situation = outlook.case.situation;
+    let does_less = situation.fixes.iter().filter(|other| situation.tried.contains(&other.id));
+    situation.tried.contains(&fix.id) || does_less.flat_map(|other| &other.covers).any(|covered| *covered == fix.id)
 }
 
 fn is_for_another_memory(fix: &Fix, outlook: &Outlook<'_, '_>) -> bool {

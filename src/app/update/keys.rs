@@ -612,8 +612,7 @@ fn report(model: &mut Model) -> Option<Effect> {
         let (log, diagnosis, advice) =
             (model.input.log.as_ref()?, model.input.diagnosis.as_ref()?, model.advice.as_ref()?);
         let snapshot = model.snapshot();
-        let report =
-            Report { diagnosis, advice, snapshot, no_reading: model.feed.down.as_deref(), why: None, explains: false };
+        let report = Report { snapshot, no_reading: model.feed.down.as_deref(), ..Report::of(diagnosis, advice) };
         let (walked, names) = (summary::walked(model), Some(&model.config.names));
         Some(markdown(&Paper { report, log, origin: &model.input.origin, at: model.wall, walked: &walked, names }))
     };

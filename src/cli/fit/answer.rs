@@ -1,10 +1,10 @@
 //! Owns everything there is to say of whether a model fits: what was found, what it takes, who uses the GPUs, what would
 //! make it fit. Knows no words.
 
-use std::path::PathBuf;
-
+use super::flags::FitArgs;
 use super::held::{self, Held};
 use super::located::{Located, Source};
+use super::machine::Machine;
 use super::spread::Spread;
 use crate::advice::fit::holders::Holder;
 use crate::memory::card::Card;
@@ -17,14 +17,15 @@ use crate::text::harmless;
 use crate::units::Bytes;
 
 /// Everything there is to say.
-pub(super) struct Answer {
-    pub asked: String,
+pub(super) struct Answer<'a> {
+    pub args: &'a FitArgs,
+    /// The model as it was named on the command line.
+    pub asked: &'a str,
+    pub machine: Machine,
     pub located: Located,
     pub engine: Engine,
     pub estimate: Estimate,
     pub card: Option<Card>,
-    /// All of the machine's.
-    pub cards: Vec<Card>,
     pub fits: Option<bool>,
     pub why_not_known: Option<String>,
     pub options: Vec<Choice>,
@@ -32,25 +33,13 @@ pub(super) struct Answer {
     pub held: Vec<Held>,
     /// Over several GPUs, where that is asked for.
     pub spread: Option<Spread>,
-    /// Where llama.cpp's own measuring program is installed.
-    pub fit_params: Option<PathBuf>,
-    /// What the GPU would have free without anybody on it.
-    pub emptied: Option<Bytes>,
     /// In what it was to be taken that what was named is not in, such as AWQ: another checkpoint.
     pub requantised: Option<String>,
-    /// System memory that is available.
-    pub host_available: Option<Bytes>,
-    /// What it would need of it, where that is more and all else fits.
+    /// What it would need of system memory, where that is more than is available and all else fits.
     pub lacks_ram: Option<Bytes>,
-    /// What a person should know beside the figures.
-    pub notes: Vec<String>,
-    /// Whether the machine has more cards than this one.
-    pub several_cards: bool,
-    /// Whether the context was asked for, so that a shorter one is not the first offer.
-    pub context_asked: bool,
 }
 
-impl Answer {
+impl Answer<'_> {
     /// The model's name: as asked for, or the last part of a path.
     pub(super) fn name(&self) -> String {
         let name = match (&self.located.shape.name, self.located.source) {
@@ -106,6 +95,6 @@ impl Answer {
         let fitting = self.options.iter().filter(|choice| choice.fits == Some(true));
         let keeps_context = fitting.clone().find(|choice| !choice.shortens);
         let shortens = fitting.clone().rfind(|choice| choice.shortens);
-        if self.context_asked { keeps_context.or(shortens) } else { shortens.or(keeps_context) }
+        if self.args.context.is_some() { keeps_context.or(shortens) } else { shortens.or(keeps_context) }
     }
 }

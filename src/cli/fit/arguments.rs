@@ -1,41 +1,35 @@
 //! Owns an engine's settings from the command line's words. Defaults as of 2026-11-20 (llama.cpp 0.5.0, Ollama 0.30,
 //! vLLM 0.33.0). Knows nothing of this machine and no formula.
 
-use super::flags::{EngineName, FitArgs, OnOff, OptimizerName};
+use super::flags::FitArgs;
 use super::located::Located;
-use crate::memory::card::Card;
-use crate::memory::engine::{ollama_batch, ollama_context, ollama_expects};
+use super::machine::Machine;
+use crate::memory::engine::{Kind, ollama_context, with_ollamas_batch};
 use crate::memory::ggml::{GgmlType, KV_TYPES};
 use crate::memory::inference::{Dtype, Generating};
 use crate::memory::settings::Outputs;
-use crate::memory::training::{Optimizer, Recipe, Sharing, Step, Training};
+use crate::memory::training::{Recipe, Sharing, Step, Training};
 use crate::memory::{Engine, ModelShape, Settings, Storage, sglang, vllm};
 use crate::units::Bytes;
 
-/// The engine that a dtype alone speaks of: which quantises while it loads, which trains, which takes such checkpoints.
-pub(super) fn engine_of_dtype(dtype: &str) -> Option<EngineName> {
+/// The engine that a dtype alone speaks of: which quantizes while it loads, which trains, which takes such checkpoints.
+pub(super) fn engine_of_dtype(dtype: &str) -> Option<Kind> {
     Some(match dtype.to_lowercase().as_str() {
-        "nf4" | "int8" | "8bit" | "4bit" | "int4" => EngineName::Transformers,
-        "lora" | "qlora" | "mixed" => EngineName::Train,
-        "awq" | "gptq" | "fp8" | "nvfp4" => EngineName::Vllm,
+        "nf4" | "int8" | "8bit" | "4bit" | "int4" => Kind::Transformers,
+        "lora" | "qlora" | "mixed" => Kind::Train,
+        "awq" | "gptq" | "fp8" | "nvfp4" => Kind::Vllm,
         _ => return None,
     })
 }
 
 /// From the command line, for a GPU among all of the machine's. The error says what to do.
-pub(super) fn engine(
-    name: EngineName,
-    args: &FitArgs,
-    located: &Located,
-    card: Option<&Card>,
-    cards: &[Card],
-) -> Result<Engine, String> {
+pub(super) fn engine(kind: Kind, args: &FitArgs, located: &Located, machine: &Machine) -> Result<Engine, String> {
     let shape = &located.shape;
-    let total = card.map(|card| card.total);
-    Ok(match name {
-        EngineName::LlamaCpp => Engine::LlamaCpp(llama_settings(args, shape)?),
-        EngineName::Ollama => Engine::Ollama(ollama_settings(args, located, card, cards)?),
-        EngineName::Vllm => {
+    let total = machine.card().map(|card| card.total);
+    Ok(match kind {
+        Kind::LlamaCpp => Engine::LlamaCpp(llama_settings(args, shape)?),
+        Kind::Ollama => Engine::Ollama(ollama_settings(args, located, machine)?),
+        Kind::Vllm => {
             let usual = vllm::Serving::of_card(total).at_once(args.batch, args.parallel);
             Engine::Vllm(vllm::Serving {
                 max_model_len: args.context,
@@ -46,7 +40,7 @@ pub(super) fn engine(
                 ..usual
             })
         }
-        EngineName::Sglang => {
+        Kind::Sglang => {
             let usual = sglang::Serving::of_model(shape, total, args.tensor_parallel_size);
             Engine::Sglang(sglang::Serving {
                 context: args.context,
@@ -57,23 +51,23 @@ pub(super) fn engine(
                 ..usual
             })
         }
-        EngineName::Transformers => {
+        Kind::Transformers => {
             let word = args.dtype.as_deref().unwrap_or("auto");
             let dtype = Dtype::from_name(word)
                 .ok_or_else(|| format!("--dtype {word}: give auto, float32, float16, bfloat16, int8 or nf4"))?;
-            // What is quantised already is taken as it is.
+            // What is quantized already is taken as it is.
             let dtype = if shape.storage == Storage::Quantised { Dtype::Checkpoint } else { dtype };
             let (context, max_memory) = (args.context, args.max_memory);
             Engine::Transformers(Generating { dtype, context, batch: args.batch.unwrap_or(1), max_memory })
         }
-        EngineName::Train => Engine::Train(training(args, shape, card, cards)?),
+        Kind::Train => Engine::Train(training(args, shape, machine)?),
     })
 }
 
 /// What is asked for, what its Modelfile sets, else Ollama's default by the memory of all GPUs together.
-fn ollama_settings(args: &FitArgs, located: &Located, card: Option<&Card>, cards: &[Card]) -> Result<Settings, String> {
+fn ollama_settings(args: &FitArgs, located: &Located, machine: &Machine) -> Result<Settings, String> {
     let settings = llama_settings(args, &located.shape)?;
-    let usual = ollama_context(cards.iter().map(|card| card.total).reduce(Bytes::plus));
+    let usual = ollama_context(machine.cards.iter().map(|card| card.total).reduce(Bytes::plus));
     let most = located.shape.context_trained.unwrap_or(u64::MAX);
     let one = args.context.or(located.num_ctx).unwrap_or(usual).min(most);
     let settings = Settings {
@@ -82,28 +76,21 @@ fn ollama_settings(args: &FitArgs, located: &Located, card: Option<&Card>, cards
         kept_context: located.num_ctx,
         ..settings
     };
-    let at_once = args.micro_batch.or(args.batch).unwrap_or_else(|| {
-        let expected = ollama_expects(&located.shape, &settings);
-        ollama_batch(settings.context.unwrap_or(0), expected, card.map(|card| card.free), settings.flash_attention)
-    });
-    Ok(Settings { micro_batch: at_once, batch: at_once, ..settings })
+    Ok(match args.micro_batch.or(args.batch) {
+        Some(at_once) => Settings { micro_batch: at_once, batch: at_once, ..settings },
+        None => with_ollamas_batch(settings, &located.shape, machine.card().map(|card| card.free)),
+    })
 }
 
-fn training(args: &FitArgs, shape: &ModelShape, card: Option<&Card>, cards: &[Card]) -> Result<Training, String> {
+fn training(args: &FitArgs, shape: &ModelShape, machine: &Machine) -> Result<Training, String> {
     let recipe = match recipe(args.dtype.as_deref().unwrap_or("mixed"), args.lora_rank)? {
         Recipe::Qlora(rank) if shape.storage == Storage::Quantised => Recipe::Lora(rank),
         recipe => recipe,
     };
-    let optimizer = match args.optimizer {
-        OptimizerName::Adamw => Optimizer::AdamW,
-        OptimizerName::Adamw8bit => Optimizer::AdamW8bit,
-        OptimizerName::Adafactor => Optimizer::Adafactor,
-        OptimizerName::Sgd => Optimizer::Sgd,
-    };
     let mut free_gpus = 1;
-    if let (Some(_), None, Some(card)) = (args.zero, args.gpu, card) {
+    if let (Some(_), None, Some(card)) = (args.zero, args.gpu, machine.card()) {
         // A GPU that somebody else fills is none of them.
-        let free = cards.iter().filter(|one| one.free.0 >= card.free.0 / 2);
+        let free = machine.cards.iter().filter(|one| one.free.0 >= card.free.0 / 2);
         free_gpus = (free.count() as u64).max(1);
     }
     let sharing = Sharing {
@@ -117,9 +104,9 @@ fn training(args: &FitArgs, shape: &ModelShape, card: Option<&Card>, cards: &[Ca
         batch: args.batch.unwrap_or(1),
         length: args.context.unwrap_or(2048).min(shape.context_trained.unwrap_or(u64::MAX)),
         checkpointing: args.gradient_checkpointing,
-        flash_attention: args.flash_attention != Some(OnOff::Off),
+        flash_attention: args.flash_attention.unwrap_or(true),
     };
-    Ok(Training { recipe, optimizer, sharing, step })
+    Ok(Training { recipe, optimizer: args.optimizer, sharing, step })
 }
 
 fn is_fp8(args: &FitArgs) -> bool {
@@ -127,10 +114,9 @@ fn is_fp8(args: &FitArgs) -> bool {
 }
 
 fn cache_type(word: &str) -> Result<GgmlType, String> {
-    GgmlType::from_name(word).filter(|kind| KV_TYPES.contains(kind)).ok_or_else(|| {
-        let names: Vec<&str> = KV_TYPES.iter().map(|kind| kind.name).collect();
-        format!("{word} is no type of a KV cache here: give one of {}", names.join(", "))
-    })
+    GgmlType::from_name(word)
+        .filter(|kind| KV_TYPES.contains(&kind.name))
+        .ok_or_else(|| format!("{word} is no type of a KV cache here: give one of {}", KV_TYPES.join(", ")))
 }
 
 fn llama_settings(args: &FitArgs, shape: &ModelShape) -> Result<Settings, String> {
@@ -147,7 +133,7 @@ fn llama_settings(args: &FitArgs, shape: &ModelShape) -> Result<Settings, String
         unified: args.kv_unified,
         // The command is a server's of today; what earlier builds take is said beside it.
         outputs: Outputs::Slots,
-        flash_attention: args.flash_attention != Some(OnOff::Off),
+        flash_attention: args.flash_attention.unwrap_or(true),
         gpu_layers: args.gpu_layers,
         host_experts: if shape.experts == 0 { 0 } else { on_host },
         host_projector: args.no_mmproj_offload,

@@ -8,6 +8,7 @@ use std::path::Path;
 use super::located::{Located, MOST_TEXT, Source, files, open};
 use crate::memory::shape::{Figures, Is, from_gguf};
 use crate::memory::{ModelShape, Storage, config, quant, safetensors, weights};
+use crate::platform::regular;
 
 /// The index of a model with hundreds of thousands of tensors.
 const MOST_INDEX: u64 = 64 << 20;
@@ -65,8 +66,7 @@ struct IndexMetadata {
 
 /// The index of a folder; `None` where there is none that can be read.
 fn index(folder: &Path) -> Option<Index> {
-    let (file, _) = open(&folder.join("model.safetensors.index.json")).ok()?;
-    serde_json::from_reader(BufReader::new(std::io::Read::take(file, MOST_INDEX))).ok()
+    serde_json::from_slice(&regular::read(&folder.join("model.safetensors.index.json"), MOST_INDEX).ok()?).ok()
 }
 
 impl Index {
@@ -86,7 +86,7 @@ impl Index {
     }
 }
 
-/// Puts the stored tensors' sums in; `None` where there are none, else how they are quantised where their dtypes say so.
+/// Puts the stored tensors' sums in; `None` where there are none, else how they are quantized where their dtypes say so.
 /// What is packed into integers does not count as parameters.
 fn stored_weights(
     path: &Path,

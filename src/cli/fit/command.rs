@@ -18,11 +18,13 @@ pub(super) fn command(answer: &Answer) -> Option<String> {
     let flags = ["--tp ", "--tensor-parallel-size ", "--pipeline-parallel-size ", "--num_processes "];
     let ranks = flags.into_iter().filter_map(|flag| number_behind(&line, flag)).fold(1, usize::saturating_mul);
     let is_server = [" serve", "llama-server", "sglang"].iter().any(|words| line.contains(words));
-    let is_on_one = answer.several_cards && !line.contains(" -sm layer");
+    let cards = &answer.machine.cards;
+    let is_of_several = cards.len() > 1 && answer.engine.ranks() == 1 && answer.spread.is_none();
+    let is_on_one = is_of_several && !line.contains(" -sm layer");
     let before = match &answer.card {
         _ if line.starts_with("CUDA_") => String::new(),
-        _ if ranks > 1 => only_most_free(ranks, &answer.cards),
-        _ if line.contains(" -ts ") && differ(&answer.cards) => "CUDA_DEVICE_ORDER=PCI_BUS_ID ".into(),
+        _ if ranks > 1 => only_most_free(ranks, cards),
+        _ if line.contains(" -ts ") && differ(cards) => "CUDA_DEVICE_ORDER=PCI_BUS_ID ".into(),
         Some(card) if is_on_one && is_server && !line.starts_with('/') => {
             format!("{} ", only_on(card, &answer.engine))
         }

@@ -3,62 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use crate::memory::engine::Kind;
+use crate::memory::training::Optimizer;
 use crate::units::{Bytes, UnitBase};
-
-/// Which program is to run the model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum EngineName {
-    /// llama-server and llama-cli.
-    #[value(name = "llama.cpp")]
-    LlamaCpp,
-    /// Ollama.
-    Ollama,
-    /// vLLM.
-    Vllm,
-    /// SGLang.
-    Sglang,
-    /// Python with transformers.
-    Transformers,
-    /// Training, see --dtype, --optimizer and --zero.
-    Train,
-}
-
-impl EngineName {
-    pub fn kind(self) -> Kind {
-        match self {
-            EngineName::LlamaCpp => Kind::LlamaCpp,
-            EngineName::Ollama => Kind::Ollama,
-            EngineName::Vllm => Kind::Vllm,
-            EngineName::Sglang => Kind::Sglang,
-            EngineName::Transformers => Kind::Transformers,
-            EngineName::Train => Kind::Train,
-        }
-    }
-}
-
-/// An optimizer, as --optimizer takes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum OptimizerName {
-    /// Two states of four bytes a parameter.
-    Adamw,
-    /// Two states of a byte.
-    Adamw8bit,
-    /// About one state.
-    Adafactor,
-    /// One state, with momentum.
-    Sgd,
-}
-
-/// On or off, as llama.cpp takes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum OnOff {
-    /// On.
-    On,
-    /// Off.
-    Off,
-}
 
 /// What `fit` takes.
 #[derive(Debug, Args)]
@@ -91,9 +40,9 @@ pub struct FitArgs {
     #[arg(long)]
     pub kv_unified: bool,
     /// Flash attention; on unless said otherwise.
-    #[arg(long, value_name = "on|off")]
-    pub flash_attention: Option<OnOff>,
-    /// Layers on the card, the output counts as one; all without it.
+    #[arg(long, value_name = "on|off", value_parser = on_or_off())]
+    pub flash_attention: Option<bool>,
+    /// Layers on the GPU; the output layer counts as one. All of them by default.
     #[arg(long, value_name = "N")]
     pub gpu_layers: Option<u64>,
     /// llama.cpp: the experts of so many layers stay in system memory.
@@ -126,12 +75,12 @@ pub struct FitArgs {
     /// vLLM's --gpu-memory-utilization, SGLang's --mem-fraction-static, such as 0.85.
     #[arg(long, visible_aliases = ["gpu-memory-utilization", "mem-fraction-static"], value_name = "SHARE", value_parser = thousandths)]
     pub share: Option<u64>,
-    /// transformers: what the weights may take of the card with device_map="auto", such as 20GiB.
+    /// transformers: the most VRAM that the weights may use with device_map="auto", such as 20GiB.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub max_memory: Option<Bytes>,
     /// Training: the optimizer.
     #[arg(long, value_name = "NAME", default_value = "adamw")]
-    pub optimizer: OptimizerName,
+    pub optimizer: Optimizer,
     /// Training: DeepSpeed's ZeRO stage (FSDP's FULL_SHARD is 3); without it, others are offered.
     #[arg(long, value_name = "STAGE", value_parser = clap::value_parser!(u8).range(0..=3))]
     pub zero: Option<u8>,
@@ -149,7 +98,7 @@ pub struct FitArgs {
     pub gradient_checkpointing: bool,
     /// Which program is to run it; without it, by the kind of model.
     #[arg(long, value_name = "NAME")]
-    pub engine: Option<EngineName>,
+    pub engine: Option<Kind>,
     /// transformers: auto, float32, bfloat16, int8, nf4; training: float32, mixed, bfloat16, lora, qlora. A model
     /// from the table: its quantisation, such as Q4_K_M.
     #[arg(long, value_name = "TYPE")]
@@ -173,18 +122,27 @@ pub enum SplitMode {
     Row,
 }
 
-/// A share of the card between 0 and 1, in thousandths.
+/// On or off, as llama.cpp takes it.
+fn on_or_off() -> impl TypedValueParser<Value = bool> {
+    let words = [PossibleValue::new("on").help("On"), PossibleValue::new("off").help("Off")];
+    PossibleValuesParser::new(words).map(|word| word == "on")
+}
+
+/// Parses a share of the GPU's memory between 0 and 1, in thousandths.
 fn thousandths(text: &str) -> Result<u64, String> {
     let share = text.parse::<f64>().ok().filter(|share| *share > 0.0 && *share <= 1.0);
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1000")]
-    share.map(|share| (share * 1000.0).round() as u64).ok_or_else(|| format!("{text} is no share above 0 and up to 1"))
+    share.map(in_thousandths).ok_or_else(|| format!("{text} is no share above 0 and up to 1"))
 }
 
 /// A card's share in thousandths of what is written.
 fn share_of_cards(text: &str) -> Result<u64, String> {
     let share = text.trim().parse::<f64>().ok().filter(|share| (0.0..=1e9).contains(share));
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 10^12")]
-    share.map(|share| (share * 1000.0).round() as u64).ok_or_else(|| format!("{text} is no share of a card"))
+    share.map(in_thousandths).ok_or_else(|| format!("{text} is no share of a card"))
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 10^12")]
+fn in_thousandths(share: f64) -> u64 {
+    (share * 1000.0).round() as u64
 }
 
 /// A size such as 20GiB or 500MB.

@@ -1,5 +1,5 @@
 //! Owns which processes could free memory on the GPUs that a plan names, and whose end makes it fit there: the fewest on each GPU,
-//! and one that holds several GPUs counts on all of them. Pure; nothing is ended here. Bytes.
+//! and one that uses several GPUs counts on all of them. Pure; no process is terminated here. Bytes.
 
 use crate::advice::fit::holders::{self, Holder};
 use crate::memory::card::Card;

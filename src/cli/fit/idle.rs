@@ -1,7 +1,6 @@
 //! Owns which of the settings on the command line mean nothing for this engine or this model, so that none is taken in
 //! silence. Knows no formula.
 
-use super::flags::{EngineName, OptimizerName};
 use super::flags::{FitArgs, SplitMode};
 use crate::memory::engine::Kind;
 use crate::memory::knobs::{
@@ -9,10 +8,10 @@ use crate::memory::knobs::{
     optimizer, recipe, share, sharing,
 };
 use crate::memory::shape::ModelShape;
+use crate::memory::training::Optimizer;
 
 /// What to say of those that were given, as a sentence without the full stop.
-pub(super) fn note(args: &FitArgs, engine: EngineName, shape: &ModelShape) -> Option<String> {
-    let kind = engine.kind();
+pub(super) fn note(args: &FitArgs, kind: Kind, shape: &ModelShape) -> Option<String> {
     let given = given(args).into_iter().filter(|(_, is_given, _)| *is_given);
     let of_others: Vec<&str> = given.filter(|(.., engines)| !engines.contains(&kind)).map(|(flag, ..)| flag).collect();
     let mut notes = Vec::new();
@@ -55,7 +54,7 @@ fn given(args: &FitArgs) -> [(&'static str, bool, &'static [Kind]); 22] {
         ("--tensor-parallel-size", args.tensor_parallel_size > 1, gpus::KNOB.engines),
         ("--share", args.share.is_some(), share::KNOB.engines),
         ("--max-memory", args.max_memory.is_some(), max_memory::KNOB.engines),
-        ("--optimizer", args.optimizer != OptimizerName::Adamw, optimizer::KNOB.engines),
+        ("--optimizer", args.optimizer != Optimizer::AdamW, optimizer::KNOB.engines),
         ("--zero", args.zero.is_some_and(|stage| stage > 0), sharing::KNOB.engines),
         ("--cards", args.cards.is_some_and(|cards| cards > 1), sharing::KNOB.engines),
         ("--offload-optimizer", args.offload_optimizer, sharing::KNOB.engines),

@@ -7,9 +7,9 @@ use serde::Serialize;
 use super::answer::Answer;
 use super::command::command;
 use super::held::Held;
+use super::notes;
 use super::other::earlier_compute;
 use super::words::sentence;
-use crate::advice::fit::holders::Holder;
 use crate::gpu::SCHEMA;
 use crate::gpu::activity::ActivityWord;
 use crate::memory::card::Card;
@@ -87,7 +87,7 @@ pub(in crate::cli) struct ModelFit {
     /// What was assumed, and what else matters.
     notes: Vec<String>,
     /// Changes that were tried, the cheapest first.
-    options: Vec<FitOption>,
+    options: Vec<Choice>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -144,16 +144,8 @@ struct Compute {
 struct CardShare {
     /// The driver's index.
     gpu: u32,
-    /// Layers on this GPU; the output counts as one.
-    layers: u64,
-    /// In bytes.
-    weights_bytes: u64,
-    /// KV cache and recurrent state, in bytes.
-    cache_bytes: u64,
-    /// Compute buffers, in bytes.
-    compute_bytes: u64,
-    /// The driver's context and a margin, in bytes.
-    overhead_bytes: u64,
+    #[serde(flatten)]
+    share: Share,
     total_bytes: Bytes,
     free_now_bytes: Bytes,
     /// VRAM that would be free once all `holders` on it ended, in bytes; null where there are none.
@@ -181,23 +173,10 @@ struct FitHolder {
     in_the_way: bool,
 }
 
-/// A change of a setting and what the model takes with it.
-#[derive(Serialize, JsonSchema)]
-struct FitOption {
-    /// The change in words that follow "with".
-    change: String,
-    /// VRAM needed in bytes; null where it is unknown.
-    total_bytes: Option<Bytes>,
-    /// Null where it is unknown.
-    fits: Option<bool>,
-    /// The flags of the change; null where it has none.
-    flags: Option<String>,
-}
-
 impl ModelFit {
     pub(super) fn of(answer: &Answer) -> ModelFit {
         let (shape, estimate) = (&answer.located.shape, answer.estimate.clone());
-        let card = answer.card.as_ref();
+        let (card, notes) = (answer.card.as_ref(), notes::of(answer));
         ModelFit {
             schema: SCHEMA,
             model: Model {
@@ -236,9 +215,9 @@ impl ModelFit {
             why_not_known: answer.why_not_known.clone(),
             answer: sentence(answer),
             command: command(answer),
-            note: answer.notes.first().cloned(),
-            notes: answer.notes.clone(),
-            options: answer.options.iter().map(FitOption::of).collect(),
+            note: notes.first().cloned(),
+            notes,
+            options: answer.options.clone(),
         }
     }
 }
@@ -261,11 +240,7 @@ impl CardShare {
         let held = held.iter().find(|held| held.card.index == card.index && !held.holders.is_empty());
         CardShare {
             gpu: card.index,
-            layers: share.layers,
-            weights_bytes: share.weights,
-            cache_bytes: share.cache,
-            compute_bytes: share.compute,
-            overhead_bytes: share.overhead,
+            share: *share,
             total_bytes: share.total(),
             free_now_bytes: card.free,
             free_after_bytes: held.map(Held::free_after),
@@ -277,31 +252,15 @@ impl CardShare {
 fn holders(answer: &Answer) -> Vec<FitHolder> {
     let in_the_way = answer.in_the_way();
     let on_each_card = answer.held.iter().flat_map(|held| held.holders.iter().map(|holder| (held.card.index, holder)));
-    on_each_card.map(|(gpu, holder)| FitHolder::of(gpu, holder, &in_the_way)).collect()
-}
-
-impl FitHolder {
-    fn of(gpu: u32, holder: &Holder, in_the_way: &[&Holder]) -> FitHolder {
-        FitHolder {
-            pid: holder.key.pid,
-            start_ticks: holder.key.start_ticks,
-            name: holder.name.clone(),
-            bytes: holder.bytes,
-            gpu,
-            command: holder.command.clone(),
-            activity: if holder.is_idle { ActivityWord::Idle } else { ActivityWord::Unknown },
-            in_the_way: in_the_way.iter().any(|other| other.key == holder.key),
-        }
-    }
-}
-
-impl FitOption {
-    fn of(choice: &Choice) -> FitOption {
-        FitOption {
-            change: choice.change.clone(),
-            total_bytes: choice.total,
-            fits: choice.fits,
-            flags: choice.flags.clone(),
-        }
-    }
+    let holders = on_each_card.map(|(gpu, holder)| FitHolder {
+        pid: holder.key.pid,
+        start_ticks: holder.key.start_ticks,
+        name: holder.name.clone(),
+        bytes: holder.bytes,
+        gpu,
+        command: holder.command.clone(),
+        activity: if holder.is_idle { ActivityWord::Idle } else { ActivityWord::Unknown },
+        in_the_way: in_the_way.iter().any(|other| other.key == holder.key),
+    });
+    holders.collect()
 }

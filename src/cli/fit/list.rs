@@ -8,18 +8,19 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::arguments;
-use super::flags::EngineName;
 use super::flags::FitArgs;
-use super::locate;
+use super::locate::in_store;
 use super::located::{Located, Source};
-use super::stores::{self, Found};
+use super::machine::Machine;
+use super::stores;
 use crate::advice::fit::holders::Holder;
 use crate::cli::output::pretty;
 use crate::gpu::SCHEMA;
 use crate::memory::card::Card;
+use crate::memory::engine::Kind;
 use crate::memory::fits::longest;
 use crate::memory::words::tokens_in_words;
-use crate::memory::{Engine, Settings, best_layers};
+use crate::memory::{Engine, ModelShape, Settings, best_layers};
 use crate::text::harmless;
 use crate::units::Bytes;
 
@@ -65,18 +66,14 @@ struct ListedModel {
 }
 
 /// The text or JSON, and whether any model fits whole.
-pub(super) fn answer(
-    args: &FitArgs,
-    card: Option<&Card>,
-    cards: &[Card],
-    holders: &[Holder],
-) -> Result<(String, bool), String> {
+pub(super) fn answer(args: &FitArgs, machine: &Machine, holders: &[Holder]) -> Result<(String, bool), String> {
+    let card = machine.card();
     let freed = holders.iter().fold(Bytes::ZERO, |sum, holder| sum.plus(holder.bytes));
-    let then = card.filter(|_| freed > Bytes::ZERO);
-    let then = then.map(|card| Card { free: card.free.plus(freed).min(card.total), ..card.clone() });
-    let found = stores::all();
-    let lines: Vec<ListedModel> =
-        found.into_iter().map(|(name, found)| line(args, name, located(&found), card, then.as_ref(), cards)).collect();
+    let then = card.map(|card| Card { free: card.free.plus(freed).min(card.total), ..card.clone() });
+    let then = if freed > Bytes::ZERO { then } else { None };
+    let lines =
+        stores::all().into_iter().map(|(name, found)| line(args, name, in_store(&found), machine, then.as_ref()));
+    let lines: Vec<ListedModel> = lines.collect();
     let any = lines.iter().any(|line| line.largest_context.is_some());
     if !args.json {
         return Ok((as_text(&lines, card, holders), any));
@@ -91,20 +88,12 @@ pub(super) fn answer(
     Ok((pretty(&all)?, any))
 }
 
-fn located(found: &Found) -> Result<Located, String> {
-    match found {
-        Found::Ollama(stored) => locate::of_ollama(stored),
-        Found::Path(path) => locate::at_path(path),
-    }
-}
-
 fn line(
     args: &FitArgs,
     name: String,
     located: Result<Located, String>,
-    card: Option<&Card>,
+    machine: &Machine,
     then: Option<&Card>,
-    cards: &[Card],
 ) -> ListedModel {
     let mut line = ListedModel { name, ..ListedModel::default() };
     let located = match located {
@@ -112,37 +101,51 @@ fn line(
         Err(trouble) => return ListedModel { why_not_known: Some(trouble), ..line },
     };
     let shape = &located.shape;
-    let kind = if located.source == Source::Checkpoint { EngineName::Transformers } else { EngineName::LlamaCpp };
+    let kind = if located.source == Source::Checkpoint { Kind::Transformers } else { Kind::LlamaCpp };
     line.file = located.file.as_ref().map(|file| file.to_string_lossy().into_owned());
     line.quantization.clone_from(&shape.quantization);
     line.not_all_here = located.partial;
     line.weights_bytes = shape.weights.as_ref().ok().map(|sums| Bytes(sums.in_file()));
-    match (arguments::engine(args.engine.unwrap_or(kind), args, &located, card, cards), card) {
+    match (arguments::engine(args.engine.unwrap_or(kind), args, &located, machine), machine.card()) {
         (Ok(engine), Some(card)) => {
             line.why_not_known = engine.estimate(shape).why_not().map(str::to_owned);
             line.largest_context = longest(engine, shape, card);
-            // Where one is not enough, all of them together, as llama.cpp takes them by itself.
-            let together = Card::together(cards).filter(|_| args.gpu.is_none());
-            let laid_out = matches!(engine, Engine::LlamaCpp(_) | Engine::Ollama(_));
-            let several = together.filter(|_| laid_out && line.largest_context.is_none());
-            if let Some(several) = &several {
-                line.largest_context = longest(engine.over(cards.len()), shape, several);
-                line.cards = line.largest_context.map(|_| cards.len());
+            if line.largest_context.is_none() {
+                line.over_all_gpus_or_in_part(args, engine, shape, machine, card);
             }
-            let card = several.as_ref().unwrap_or(card);
             if line.largest_context.is_none() {
                 line.largest_context_after = then.and_then(|card| longest(engine, shape, card));
-            }
-            if let (None, Engine::LlamaCpp(settings)) = (line.largest_context, engine) {
-                let few = Settings { context: Some(settings.context.unwrap_or(4096)), ..settings };
-                line.gpu_layers = best_layers(shape, &few, card.room());
-                line.all_layers = shape.layer_count() + 1;
             }
         }
         (Err(trouble), _) => line.why_not_known = Some(trouble),
         (_, None) => {}
     }
     line
+}
+
+impl ListedModel {
+    /// Where one GPU is not enough, all of them together, as llama.cpp takes them by itself; else how many layers fit.
+    fn over_all_gpus_or_in_part(
+        &mut self,
+        args: &FitArgs,
+        engine: Engine,
+        shape: &ModelShape,
+        machine: &Machine,
+        card: &Card,
+    ) {
+        let is_laid_out = args.gpu.is_none() && matches!(engine, Engine::LlamaCpp(_) | Engine::Ollama(_));
+        let several = if is_laid_out { Card::together(&machine.cards) } else { None };
+        if let Some(several) = &several {
+            let count = machine.cards.len();
+            self.largest_context = longest(engine.over(count), shape, several);
+            self.cards = self.largest_context.and(Some(count));
+        }
+        if let (None, Engine::LlamaCpp(settings)) = (self.largest_context, engine) {
+            let few = Settings { context: Some(settings.context.unwrap_or(4096)), ..settings };
+            self.gpu_layers = best_layers(shape, &few, several.as_ref().unwrap_or(card).room());
+            self.all_layers = shape.layer_count() + 1;
+        }
+    }
 }
 
 fn as_text(lines: &[ListedModel], card: Option<&Card>, holders: &[Holder]) -> String {

@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 use super::checkpoint;
 use super::located::{Located, MOST_TEXT, Source, files, open};
 use super::meant::Meant;
-use super::stores::Stored;
+use super::stores::{self, Found, Stored};
 use crate::memory::encoder::compute_bytes;
 use crate::memory::gguf::{self, Gguf, split_names};
 use crate::memory::shape::from_gguf;
 use crate::memory::{ModelShape, Storage, table};
+use crate::platform::regular;
 use crate::text::harmless;
 
-/// Finds the model. `meant` is its quantisation where only the table knows it.
+/// Finds the model. `meant` is its quantization where only the table knows it.
 pub(super) fn locate(name: &str, meant: &Meant) -> Result<Located, String> {
     let path = Path::new(name);
     if path.exists() {
@@ -23,17 +24,22 @@ pub(super) fn locate(name: &str, meant: &Meant) -> Result<Located, String> {
     if name.ends_with(".gguf") || name.starts_with(['/', '.', '~']) || path.is_absolute() {
         return Err(format!("{name} is not there: give a GGUF file, a folder with config.json, or a model's name"));
     }
-    if let Some(stored) = super::stores::ollama(name) {
-        return of_ollama(&stored);
+    match stores::find(name) {
+        Some(found) => in_store(&found),
+        None => from_table(name, meant),
     }
-    if let Some(found) = super::stores::hugging_face(name).or_else(|| super::stores::lm_studio(name)) {
-        return at_path(&found);
+}
+
+/// A model that a store has.
+pub(super) fn in_store(found: &Found) -> Result<Located, String> {
+    match found {
+        Found::Ollama(stored) => of_ollama(stored),
+        Found::Path(path) => at_path(path),
     }
-    from_table(name, meant)
 }
 
 /// A model of Ollama's store, with its image encoder and what its Modelfile sets.
-pub(super) fn of_ollama(stored: &Stored) -> Result<Located, String> {
+fn of_ollama(stored: &Stored) -> Result<Located, String> {
     let mut shape = from_gguf(&read_gguf(&stored.blob)?);
     shape.storage = Storage::Gguf;
     if let Some(file) = &stored.projector {
@@ -48,11 +54,7 @@ pub(super) fn of_ollama(stored: &Stored) -> Result<Located, String> {
 
 /// The parameters of a Modelfile, as Ollama keeps them; `None` where they can't be read, which changes no size.
 fn parameters(file: &Path) -> Option<serde_json::Map<String, serde_json::Value>> {
-    let (file, length) = open(file).ok()?;
-    if length > MOST_TEXT {
-        return None;
-    }
-    serde_json::from_reader(std::io::Read::take(file, MOST_TEXT)).ok()
+    serde_json::from_slice(&regular::read(file, MOST_TEXT).ok()?).ok()
 }
 
 /// Bytes of an image or audio encoder's tensors (`--mmproj`), and what it computes in. The error says where it is none.
@@ -93,7 +95,7 @@ fn from_table(name: &str, meant: &Meant) -> Result<Located, String> {
 }
 
 /// The model in a file or a folder.
-pub(super) fn at_path(path: &Path) -> Result<Located, String> {
+fn at_path(path: &Path) -> Result<Located, String> {
     if path.is_dir() { folder(path) } else { gguf_file(path) }
 }
 

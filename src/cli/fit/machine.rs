@@ -3,9 +3,9 @@
 use crate::advice::fit::holders::{self, Holder};
 use crate::advice::offer::Seen;
 use crate::gpu::guard::Viewer;
-use crate::gpu::{Driver, Snapshot};
+use crate::gpu::{Device, Driver, Snapshot};
 use crate::memory::Engine;
-use crate::memory::card::Card;
+use crate::memory::card::{Card, most_free_first};
 use crate::platform::{Machine as _, Sampling, ThisMachine};
 use crate::units::Bytes;
 
@@ -13,7 +13,7 @@ use crate::units::Bytes;
 pub(super) struct Machine {
     /// Those that can be read.
     pub cards: Vec<Card>,
-    chosen: Option<usize>,
+    chosen: Option<Card>,
     /// Why there is none.
     pub no_card: Option<String>,
     snapshot: Option<Snapshot>,
@@ -22,7 +22,7 @@ pub(super) struct Machine {
 impl Machine {
     /// The one that is meant.
     pub(super) fn card(&self) -> Option<&Card> {
-        self.chosen.and_then(|at| self.cards.get(at))
+        self.chosen.as_ref()
     }
 
     /// The GPUs that this engine would use, the one that decides last: the chosen one; of a model that several share
@@ -33,10 +33,8 @@ impl Machine {
         if ranks == 1 || wish.is_some() && self.cards.len() >= ranks {
             return (chosen, None);
         }
-        let mut free: Vec<&Card> = self.cards.iter().collect();
-        free.sort_by_key(|card| std::cmp::Reverse(card.free));
         let there = self.cards.len();
-        match free.get(..ranks) {
+        match most_free_first(&self.cards).get(..ranks) {
             Some(most) => (most.to_vec(), None),
             // Of a run on many machines each GPU is like this one.
             None if matches!(engine, Engine::Train(_)) => (chosen, None),
@@ -51,19 +49,20 @@ impl Machine {
 
     /// What would be free on a GPU if all that are listed there ended, whoever's they are; nothing where nobody is.
     pub(super) fn emptied(&self, card: &Card) -> Option<Bytes> {
-        let device = self.snapshot.iter().flat_map(|snapshot| &snapshot.devices).find(|one| one.index == card.index)?;
+        let device = self.device(card)?;
         let held = device.processes.iter().filter_map(|row| row.used_bytes.value()).fold(Bytes::ZERO, Bytes::plus);
         let reserved = device.memory.reserved_bytes.value().unwrap_or(Bytes::ZERO);
         (held > Bytes::ZERO).then(|| card.free.plus(held).min(card.total.less(reserved)))
     }
 
     /// The processes that could free memory on a GPU.
-    pub(super) fn holders(&self, card: Option<&Card>, viewer: &Viewer) -> Vec<Holder> {
-        let index = card.map(|card| card.index);
-        let devices = self.snapshot.iter().flat_map(|snapshot| &snapshot.devices);
-        let device = devices.into_iter().find(|device| Some(device.index) == index);
+    pub(super) fn holders(&self, card: &Card, viewer: &Viewer) -> Vec<Holder> {
         let seen = self.snapshot.as_ref().map(|snapshot| Seen { snapshot, history: None, viewer });
-        device.zip(seen).map(|(device, seen)| holders::not_busy(device, seen)).unwrap_or_default()
+        self.device(card).zip(seen).map(|(device, seen)| holders::not_busy(device, seen)).unwrap_or_default()
+    }
+
+    fn device(&self, card: &Card) -> Option<&Device> {
+        self.snapshot.as_ref()?.devices.iter().find(|device| device.index == card.index)
     }
 }
 
@@ -77,15 +76,14 @@ pub(super) fn machine(sampling: &Sampling, wish: Option<u32>) -> Result<Machine,
         }
         Err(why) => (None, (Vec::new(), Some(why))),
     };
-    let places = cards.iter().enumerate();
     let chosen = match wish {
         Some(index) if !cards.is_empty() => {
-            let found = places.into_iter().find(|(_, card)| card.index == index);
+            let found = cards.iter().find(|card| card.index == index);
             Some(found.ok_or_else(|| format!("there is no GPU {index} that can be read"))?)
         }
-        _ => places.max_by_key(|(_, card)| (card.free, std::cmp::Reverse(card.index))),
+        _ => most_free_first(&cards).first().copied(),
     };
-    let chosen = chosen.map(|(at, _)| at);
+    let chosen = chosen.cloned();
     Ok(Machine { cards, chosen, no_card, snapshot })
 }
 

@@ -1,11 +1,14 @@
-//! Owns which quantisation a person means of a model that only the table knows: as they ask for it, as its name says, as
-//! Ollama's library has it, or the usual; and why, in words for the note. Knows nothing of sizes.
+//! Owns which quantization a person means of a model that only the table knows: as they ask for it, as its name says, as
+//! Ollama's library has it, or the usual; and why, in words for the note. Also a checkpoint that vLLM and SGLang are asked to
+//! take in fewer bits than it has.
 
-use super::flags::EngineName;
 use super::flags::FitArgs;
-use crate::memory::quant;
+use super::located::{Located, Source};
+use crate::memory::engine::Kind;
+use crate::memory::quant::{self, Shape};
+use crate::memory::{Is, Storage, weights};
 
-/// A quantisation that was chosen.
+/// A quantization that was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Meant {
     /// Its name, as the table's shapes take it.
@@ -33,22 +36,22 @@ impl Meant {
 
 /// The engine that a name alone speaks of: a checkpoint in few bits is no file of llama.cpp's. A free name with `4bit` in
 /// it is no checkpoint's.
-pub(super) fn engine_of_name(model: &str) -> Option<EngineName> {
+pub(super) fn engine_of_name(model: &str) -> Option<Kind> {
     let (word, mix) = quant::in_name(model)?;
     let only_bits = !model.contains('/') && ["4BIT", "8BIT", "INT4", "INT8"].contains(&word.as_str());
-    (quant::of_checkpoint(mix) && !only_bits).then_some(EngineName::Vllm)
+    (quant::of_checkpoint(mix) && !only_bits).then_some(Kind::Vllm)
 }
 
-/// The quantisation that is meant, for the engine that is asked for or that the name speaks of.
-pub(super) fn meant(args: &FitArgs, model: &str, engine: Option<EngineName>) -> Result<Meant, String> {
-    let serves = matches!(engine, Some(EngineName::Vllm | EngineName::Sglang));
-    let of_torch = serves || matches!(engine, Some(EngineName::Transformers | EngineName::Train));
+/// The quantization that is meant, for the engine that is asked for or that the name speaks of.
+pub(super) fn meant(args: &FitArgs, model: &str, engine: Option<Kind>) -> Result<Meant, String> {
+    let serves = matches!(engine, Some(Kind::Vllm | Kind::Sglang));
+    let of_torch = serves || matches!(engine, Some(Kind::Transformers | Kind::Train));
     let said = quant::in_name(model);
     let dtype = args.dtype.as_deref().filter(|dtype| serves || !dtype.eq_ignore_ascii_case("auto"));
     match (dtype, said) {
         (Some(dtype), said) if serves => of_checkpoint(dtype, said.map_or("BF16", |(_, mix)| mix)),
         (Some(dtype), _) if !of_torch => of_file(dtype),
-        // NF4 and 8 bits of transformers begin at the checkpoint, and leave what is quantised already.
+        // NF4 and 8 bits of transformers begin at the checkpoint, and leave what is quantized already.
         (Some(_), Some((word, mix))) if quant::of_checkpoint(mix) => Ok(as_named(mix, &word)),
         (None, Some((word, mix))) if of_torch => Ok(as_named(mix, &word)),
         (None, Some((word, mix))) => match quant::as_file(mix) {
@@ -106,6 +109,38 @@ fn as_named(mix: &str, word: &str) -> Meant {
         () => format!("{mix} as its name says"),
     };
     Meant::new(mix, why)
+}
+
+/// The word for what `--dtype` asks for and the model is not in, such as `AWQ`: another checkpoint in fewer bits, for which
+/// a folder is reckoned anew from the same shapes. `None` where it is in that already, or in other few bits that nothing
+/// turns into these.
+pub(super) fn requantised(args: &FitArgs, model: &str, located: &mut Located) -> Option<String> {
+    let word = args.dtype.as_deref()?;
+    let (word, mix) = quant::in_name(&format!("model-{word}")).filter(|(_, mix)| quant::of_checkpoint(mix))?;
+    let shape = &mut located.shape;
+    match located.source {
+        Source::Table => {
+            let said = quant::in_name(model).map(|(_, said)| said);
+            let is_other = said != Some(mix) && shape.quantization.as_deref() == Some(mix);
+            if is_other {
+                shape.quantization = Some(word.clone());
+            }
+            is_other.then_some(word)
+        }
+        Source::Checkpoint if shape.storage == Storage::Plain => {
+            let shapes: Vec<Shape> =
+                shape.tensors.iter().map(|tensor| (tensor.name.clone(), tensor.dims.clone())).collect();
+            let (layers, experts) = (shape.layer_count(), shape.experts);
+            let model = quant::Model { architecture: &shape.architecture, layers, experts, shared_by: 0 };
+            let tensors = quant::mixed(&shapes, mix, model)?;
+            let count = usize::try_from(shape.layer_count()).ok()?;
+            shape.weights = Ok(weights::sums_of(&tensors, count));
+            (shape.weights_are, shape.storage) = (Is::About, Storage::Quantised);
+            shape.quantization = Some(word.clone());
+            Some(word)
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -4,12 +4,9 @@
 
 use crate::memory::card::Card;
 use crate::memory::fits::fits;
-use crate::memory::settings::Outputs;
+use crate::memory::settings::{OWN_SLOTS, Outputs};
 use crate::memory::{Engine, ModelShape, Settings};
 use crate::units::Bytes;
-
-/// The slots that llama-server opens where `-np` is not given; they share one cache.
-const OWN_SLOTS: u64 = 4;
 
 /// The same with a build that keeps the logits of a whole batch; `None` for an engine that has no such builds.
 fn earlier(engine: &Engine) -> Option<Engine> {

@@ -25,13 +25,24 @@ pub(super) struct Spread {
     pub instead: Option<(String, String)>,
 }
 
-/// The split that is asked for; `None` where none is.
-pub(super) fn spread(
+/// How the model lies on several GPUs; and all of them as one, where the engine lays it out over them by itself.
+pub(super) fn laid_out(
     args: &FitArgs,
-    engine: &Engine,
+    engine: &mut Engine,
     shape: &ModelShape,
     cards: &[Card],
-) -> Result<Option<Spread>, String> {
+    card: Option<&Card>,
+) -> Result<(Option<Spread>, Option<Card>), String> {
+    let together = if is_usual(args, engine, shape, card) { Card::together(cards) } else { None };
+    if together.is_none() {
+        return Ok((as_asked(args, engine, shape, cards)?, None));
+    }
+    *engine = engine.over(cards.len());
+    Ok((by_itself(engine, shape, cards), together))
+}
+
+/// The split that is asked for; `None` where none is.
+fn as_asked(args: &FitArgs, engine: &Engine, shape: &ModelShape, cards: &[Card]) -> Result<Option<Spread>, String> {
     let asked = !args.tensor_split.is_empty() || matches!(args.split_mode, Some(SplitMode::Layer | SplitMode::Row));
     let Engine::LlamaCpp(settings) = engine else {
         return if asked { Err("--tensor-split and --split-mode are llama.cpp's".into()) } else { Ok(None) };
@@ -57,16 +68,9 @@ pub(super) fn spread(
     };
     let taken = split::over(shape, settings, mode, &shares, args.main_gpu)?;
     let fits = split::fits(&taken, &free);
-    let flags = flags(args, mode);
-    let instead = if fits { None } else { instead(shape, settings, mode, &shares, args.main_gpu, &free) };
-    let instead = instead.map(|instead| match instead {
-        Instead::Shares(flags) => ("layers shared out by what is free".to_owned(), flags),
-        Instead::Layers(count) => {
-            (format!("{count} of {} layers on the cards", shape.units()), format!("{flags} -ngl {count}"))
-        }
-    });
+    let instead = if fits { None } else { instead(args, shape, settings, mode, &shares, &free) };
     let by_free = mode == Mode::Layer && args.tensor_split.is_empty();
-    Ok(Some(Spread { cards: cards.into_iter().zip(taken).collect(), fits, by_free, flags, instead }))
+    Ok(Some(Spread { cards: cards.into_iter().zip(taken).collect(), fits, by_free, flags: flags(args, mode), instead }))
 }
 
 /// The split that is asked for, as llama.cpp takes it.
@@ -94,34 +98,29 @@ fn cards_named(args: &FitArgs, cards: &[Card]) -> Result<usize, String> {
     Ok(wanted)
 }
 
-/// What would fit instead of a split that was asked for.
-enum Instead {
-    /// Layers shared out by what is free, as flags.
-    Shares(String),
-    Layers(u64),
-}
-
+/// What would fit instead of a split that was asked for, in words and as flags.
 fn instead(
+    args: &FitArgs,
     shape: &ModelShape,
     settings: &Settings,
     mode: Mode,
     shares: &[u64],
-    main: usize,
     free: &[Bytes],
-) -> Option<Instead> {
+) -> Option<(String, String)> {
     if let Some(better) = split::fitting(shape, settings, free) {
         let shares: Vec<String> = better.iter().map(u64::to_string).collect();
-        return Some(Instead::Shares(format!("-sm layer -ts {}", shares.join(","))));
+        let flags = format!("-sm layer -ts {}", shares.join(","));
+        return Some(("layers shared out by what is free".to_owned(), flags));
     }
     let count = largest(1, shape.units(), |count| {
         let few = Settings { gpu_layers: Some(count), ..*settings };
-        split::over(shape, &few, mode, shares, main).is_ok_and(|taken| split::fits(&taken, free))
-    });
-    count.map(Instead::Layers)
+        split::over(shape, &few, mode, shares, args.main_gpu).is_ok_and(|taken| split::fits(&taken, free))
+    })?;
+    Some((format!("{count} of {} layers on the cards", shape.units()), format!("{} -ngl {count}", flags(args, mode))))
 }
 
 /// llama.cpp or Ollama over all GPUs, as they do by themselves. What would fit instead is among the choices.
-pub(super) fn by_itself(engine: &Engine, shape: &ModelShape, cards: &[Card]) -> Option<Spread> {
+fn by_itself(engine: &Engine, shape: &ModelShape, cards: &[Card]) -> Option<Spread> {
     let (Engine::LlamaCpp(settings) | Engine::Ollama(settings)) = engine else { return None };
     let free: Vec<Bytes> = cards.iter().map(|card| card.free).collect();
     let shares = split::fitting(shape, settings, &free)
@@ -133,7 +132,7 @@ pub(super) fn by_itself(engine: &Engine, shape: &ModelShape, cards: &[Card]) -> 
 }
 
 /// Whether it lays the model out over all GPUs: where it was not told another way, and one is not enough for it.
-pub(super) fn is_usual(args: &FitArgs, engine: &Engine, shape: &ModelShape, card: Option<&Card>) -> bool {
+fn is_usual(args: &FitArgs, engine: &Engine, shape: &ModelShape, card: Option<&Card>) -> bool {
     let told = args.gpu.is_some() || args.split_mode.is_some() || !args.tensor_split.is_empty();
     let Some(card) = card else { return false };
     let is_too_little = match engine {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::platform::{Here, Platform, regular};
+use crate::platform::{here, regular};
 
 /// Manifests have under 2 KB.
 const MOST_MANIFEST: u64 = 1 << 20;
@@ -42,11 +42,6 @@ pub(super) struct Stored {
     pub parameters: Option<PathBuf>,
 }
 
-/// A model in Ollama's store: `llama3.1:8b`, `user/model:tag`, `hf.co/user/repository:quant`.
-pub(super) fn ollama(name: &str) -> Option<Stored> {
-    ollama_roots().iter().find_map(|root| in_ollama(root, name))
-}
-
 /// A folder that a variable names; an empty one counts as none.
 fn set(variable: &str) -> Option<PathBuf> {
     env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
@@ -57,11 +52,12 @@ fn ollama_roots() -> Vec<PathBuf> {
     if let Some(named) = set("OLLAMA_MODELS") {
         return vec![named];
     }
-    let user = Here::home().map(|home| home.join(".ollama/models"));
+    let user = here::home().map(|home| home.join(".ollama/models"));
     let system = ["/usr/share/ollama/.ollama/models", "/var/lib/ollama/models"].map(PathBuf::from);
     user.into_iter().chain(system).collect()
 }
 
+/// A model in Ollama's store: `llama3.1:8b`, `user/model:tag`, `hf.co/user/repository:quant`.
 fn in_ollama(root: &Path, name: &str) -> Option<Stored> {
     let (name, tag) = name.rsplit_once(':').filter(|(_, tag)| !tag.contains('/')).unwrap_or((name, "latest"));
     let parts: Vec<&str> = name.split('/').collect();
@@ -98,7 +94,7 @@ fn is_digest(text: &str) -> bool {
 }
 
 /// The newest snapshot of a repository in the Hugging Face cache: `meta-llama/Llama-3.1-8B`.
-pub(super) fn hugging_face(name: &str) -> Option<PathBuf> {
+fn hugging_face(name: &str) -> Option<PathBuf> {
     let (owner, repository) = name.split_once('/').filter(|(owner, rest)| is_plain(owner) && is_plain(rest))?;
     hub_roots().into_iter().find_map(|root| {
         let folder = root.join(format!("models--{owner}--{repository}"));
@@ -114,16 +110,16 @@ pub(super) fn hugging_face(name: &str) -> Option<PathBuf> {
 
 fn hub_roots() -> Vec<PathBuf> {
     let named = set("HF_HUB_CACHE").or_else(|| set("HF_HOME").map(|home| home.join("hub")));
-    named.or_else(|| Here::home().map(|home| home.join(".cache/huggingface/hub"))).into_iter().collect()
+    named.or_else(|| here::home().map(|home| home.join(".cache/huggingface/hub"))).into_iter().collect()
 }
 
 fn lm_studio_roots() -> Vec<PathBuf> {
-    let places = Here::home().map(|home| vec![home.join(".lmstudio/models"), home.join(".cache/lm-studio/models")]);
+    let places = here::home().map(|home| vec![home.join(".lmstudio/models"), home.join(".cache/lm-studio/models")]);
     places.unwrap_or_default()
 }
 
 /// A model in LM Studio's folder: `publisher/repository`, a repository or a file's name without its ending.
-pub(super) fn lm_studio(name: &str) -> Option<PathBuf> {
+fn lm_studio(name: &str) -> Option<PathBuf> {
     if !name.split('/').all(is_plain) || name.split('/').count() > 3 {
         return None;
     }
@@ -132,8 +128,7 @@ pub(super) fn lm_studio(name: &str) -> Option<PathBuf> {
         if direct.exists() {
             return Some(direct);
         }
-        let repositories = entries(&root).into_iter().flat_map(|publisher| entries(&publisher));
-        repositories.take(MOST_ENTRIES).find_map(|repository| {
+        below(&root, 1).into_iter().find_map(|repository| {
             let whole = repository.file_name().is_some_and(|this| this.to_string_lossy().eq_ignore_ascii_case(name));
             if whole { Some(repository) } else { entries(&repository).into_iter().find(|file| is_called(file, name)) }
         })
@@ -156,18 +151,10 @@ fn name_of(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// The manifests below a folder, at most this deep.
-fn manifests(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
-    for path in entries(folder) {
-        if found.len() >= MOST_ENTRIES {
-            return;
-        }
-        match path.is_dir() {
-            true if depth > 0 => manifests(&path, depth - 1, found),
-            true => {}
-            false => found.push(path),
-        }
-    }
+/// What lies so many folders below this one.
+fn below(folder: &Path, depth: usize) -> Vec<PathBuf> {
+    let level = entries(folder);
+    if depth == 0 { level } else { level.iter().flat_map(|path| below(path, depth - 1)).take(MOST_ENTRIES).collect() }
 }
 
 /// The name that Ollama gives the model of a manifest: without the registry and the library's own folder.
@@ -189,26 +176,28 @@ pub(super) enum Found {
     Path(PathBuf),
 }
 
+/// The model of that name in the first store that has it.
+pub(super) fn find(name: &str) -> Option<Found> {
+    let stored = ollama_roots().iter().find_map(|root| in_ollama(root, name)).map(Found::Ollama);
+    stored.or_else(|| hugging_face(name).or_else(|| lm_studio(name)).map(Found::Path))
+}
+
 /// The models of all stores, each once and by its name as `fit` takes it.
 pub(super) fn all() -> Vec<(String, Found)> {
     let mut found: Vec<(String, Found)> = Vec::new();
     for root in ollama_roots() {
-        let (folder, mut files) = (root.join("manifests"), Vec::new());
-        manifests(&folder, 3, &mut files);
-        let names = files.iter().filter_map(|file| ollama_name(&folder, file));
+        let folder = root.join("manifests");
+        let names = below(&folder, 3).into_iter().filter_map(|file| ollama_name(&folder, &file));
         found.extend(names.filter_map(|name| in_ollama(&root, &name).map(|stored| (name, Found::Ollama(stored)))));
     }
     for repository in hub_roots().iter().flat_map(|root| entries(root)) {
         let name = name_of(&repository).strip_prefix("models--").map(|name| name.replacen("--", "/", 1));
         found.extend(name.and_then(|name| hugging_face(&name).map(|path| (name, Found::Path(path)))));
     }
-    for repository in lm_studio_roots().iter().flat_map(|root| entries(root)).flat_map(|publisher| entries(&publisher))
-    {
-        let files = entries(&repository)
-            .into_iter()
-            .filter(|file| file.extension().is_some_and(|this| this == "gguf") && !name_of(file).contains("mmproj"));
-        found.extend(files.map(|file| (name_of(&file).trim_end_matches(".gguf").to_owned(), Found::Path(file))));
-    }
+    let files = lm_studio_roots().into_iter().flat_map(|root| below(&root, 2));
+    let files =
+        files.filter(|file| file.extension().is_some_and(|this| this == "gguf") && !name_of(file).contains("mmproj"));
+    found.extend(files.map(|file| (name_of(&file).trim_end_matches(".gguf").to_owned(), Found::Path(file))));
     found.sort_by(|(one, _), (other, _)| one.cmp(other));
     found.dedup_by(|(one, _), (other, _)| one == other);
     found.truncate(MOST_LISTED);

@@ -2,18 +2,22 @@
 //! Knows nothing of how figures are made.
 
 use std::fmt::Write;
+use std::path::PathBuf;
 
 use super::answer::Answer;
 use super::command::command;
 use super::held::Held;
+use super::notes;
 use super::spread::Spread;
 use crate::advice::fit::holders::Holder;
 use crate::memory::card::Card;
 use crate::memory::fits::fits;
 use crate::memory::flags::quoted;
+use crate::memory::knob::Turn;
+use crate::memory::knobs::context;
 use crate::memory::options::Choice;
-use crate::memory::words::context_in_words;
-use crate::memory::{Engine, Is, ModelShape, Part, Settings, estimate};
+use crate::memory::words::{context_in_words, share_in_words};
+use crate::memory::{Engine, Is, ModelShape, Part, Settings, estimate, vllm};
 use crate::text::harmless;
 use crate::units::Bytes;
 
@@ -28,7 +32,10 @@ fn shown(part: &Part) -> String {
 
 pub(super) fn text(answer: &Answer) -> String {
     let mut out = format!("{}\n\n", title(answer));
-    for (name, part) in parts(answer) {
+    for (name, part) in answer.estimate.named() {
+        if name != "weights" && part.bytes == Some(Bytes::ZERO) {
+            continue;
+        }
         let earlier = if name == "compute" { in_earlier_builds(answer, part) } else { String::new() };
         let _ = writeln!(out, "  {name:<13} {}{earlier}", shown(part));
     }
@@ -51,18 +58,28 @@ pub(super) fn text(answer: &Answer) -> String {
         let _ = writeln!(out, "  {line}");
     }
     out.push_str(&what_fits(answer));
-    if let (Some(program), Some(file)) = (&answer.fit_params, &answer.located.file) {
+    if let (Some(program), Some(file)) = (measures(answer), &answer.located.file) {
         let (program, file) = (quoted(&program.to_string_lossy()), quoted(&file.to_string_lossy()));
         let flags = measured(&answer.engine, &answer.located.shape);
         let _ = writeln!(out, "\nllama.cpp measures it without loading it:\n  {program} -m {file} {flags} -fitp on");
     }
-    for note in &answer.notes {
-        let _ = writeln!(out, "\nNote: {}.", harmless(note));
+    for note in notes::of(answer) {
+        let _ = writeln!(out, "\nNote: {}.", harmless(&note));
     }
     out.lines().map(|line| harmless(line).into_owned() + "\n").collect()
 }
 
-/// The model with its quantisation, context and engine.
+/// Where llama.cpp's own measuring program is installed, for a file of its own.
+fn measures(answer: &Answer) -> Option<PathBuf> {
+    if !matches!(answer.engine, Engine::LlamaCpp(_)) || answer.located.file.is_none() {
+        return None;
+    }
+    let program = format!("llama-fit-params{}", std::env::consts::EXE_SUFFIX);
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders).map(|folder| folder.join(&program)).find(|file| file.is_file())
+}
+
+/// The model with its quantization, context and engine.
 fn title(answer: &Answer) -> String {
     let shape = &answer.located.shape;
     let name = answer.name();
@@ -196,12 +213,6 @@ fn once_ended(in_the_way: &[&Holder]) -> String {
     )
 }
 
-/// The parts that are not nothing, with their names.
-fn parts(answer: &Answer) -> Vec<(&'static str, &Part)> {
-    let parts = answer.estimate.named().into_iter();
-    parts.filter(|(name, part)| *name == "weights" || part.bytes != Some(Bytes::ZERO)).collect()
-}
-
 /// "a", "a and b", "a, b and c".
 fn in_words(names: &[String]) -> String {
     match names {
@@ -263,7 +274,7 @@ fn not_known(answer: &Answer) -> String {
 /// Why it does not fit as it is.
 fn why_not(answer: &Answer, total: Bytes, card: &Card) -> String {
     let (engine, free, index) = (&answer.engine, card.free, card.index);
-    if let Some((needs, there)) = answer.lacks_ram.zip(answer.host_available) {
+    if let Some((needs, there)) = answer.lacks_ram.zip(answer.machine.host_available()) {
         return format!("It fits on the card and not in RAM: about {needs} is needed there, and {there} is available.");
     }
     if total > free {
@@ -277,12 +288,51 @@ fn why_not(answer: &Answer, total: Bytes, card: &Card) -> String {
         );
     }
     match engine {
-        Engine::Vllm(_) | Engine::Sglang(_) => super::about::not_within(engine, card),
+        Engine::Vllm(_) | Engine::Sglang(_) => not_within(engine, card),
         _ => format!(
             "It is too tight: about {total} of the {free} that are free on GPU {index}, and {} wants 1 GiB left free.{}",
             engine.who_wants(),
             engine.by_itself(&answer.located.shape, card.room())
         ),
+    }
+}
+
+/// Which limit it is where the GPU has room for the model itself.
+fn not_within(engine: &Engine, card: &Card) -> String {
+    match engine {
+        Engine::Vllm(serving) => {
+            let allowed = vllm::allowed(card.total, serving.utilization);
+            let of = share_in_words(serving.utilization);
+            if allowed > card.free {
+                let free = card.free;
+                format!("It does not fit: vLLM's share is {allowed} ({of} of the card) and only {free} are free.")
+            } else {
+                format!("It does not fit within vLLM's share of the card: {allowed} ({of} of it).")
+            }
+        }
+        Engine::Sglang(serving) => {
+            let of = format!("{}.{:03}", serving.fraction / 1000, serving.fraction % 1000);
+            format!(
+                "It does not fit the way SGLang shares out what is free: {of} of it to weights and KV cache, the rest to prefills and CUDA graphs."
+            )
+        }
+        _ => "It does not fit.".to_owned(),
+    }
+}
+
+/// How to keep to a context where that is no flag.
+fn in_words_only(choice: &Choice) -> String {
+    let Some(Turn { to: tokens, .. }) = choice.only_turn().filter(|turn| turn.knob == &context::KNOB) else {
+        return String::new();
+    };
+    match choice.engine {
+        Some(Engine::Transformers(_)) => format!(
+            " transformers has no setting for that: keep the prompt and max_new_tokens together within {tokens} tokens."
+        ),
+        Some(Engine::Train(_)) => {
+            format!(" Cut the sequences to it, such as with max_length={tokens} in TRL's SFTConfig.")
+        }
+        _ => String::new(),
     }
 }
 
@@ -294,7 +344,7 @@ fn ways_out(answer: &Answer) -> String {
         Some(choice) => {
             let takes = choice.total.map(|total| format!(" takes about {total} and")).unwrap_or_default();
             let without = if in_the_way.is_empty() { "With" } else { "Without that, with" };
-            let _ = write!(text, " {without} {} it{takes} fits.{}", choice.change, super::about::in_words_only(choice));
+            let _ = write!(text, " {without} {} it{takes} fits.{}", choice.change, in_words_only(choice));
         }
         None if in_the_way.is_empty() => text.push_str(" I know no change that makes it fit."),
         None => {}
@@ -304,7 +354,9 @@ fn ways_out(answer: &Answer) -> String {
 
 /// That it fits once nobody uses the GPU, where nobody's end alone is enough.
 fn once_emptied(answer: &Answer, card: &Card) -> String {
-    let (Some(free), true) = (answer.emptied, answer.in_the_way().is_empty()) else { return String::new() };
+    let (Some(free), true) = (answer.machine.emptied(card), answer.in_the_way().is_empty()) else {
+        return String::new();
+    };
     let emptied = Card { free, ..card.clone() };
     match fits(&answer.engine, &answer.located.shape, Some(&emptied)) {
         Some(true) => {
@@ -325,7 +377,7 @@ fn refused(engine: &Engine) -> Option<String> {
 /// What would fit on the GPU and not in system memory; nothing where something else fits.
 fn lacks_ram(answer: &Answer) -> String {
     let lacks = answer.options.iter().find_map(|choice| Some((&choice.change, choice.lacks_ram?)));
-    match (answer.best(), lacks, answer.host_available) {
+    match (answer.best(), lacks, answer.machine.host_available()) {
         (None, Some((change, needed)), Some(there)) => {
             format!(" With {change} it does not fit in RAM: that needs about {needed} there, and {there} is available.")
         }

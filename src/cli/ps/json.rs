@@ -1,4 +1,4 @@
-//! Owns the JSON of `oomdoctor ps`: a reading whose processes also say whether they are busy.
+//! Owns the JSON of `oomdoctor ps`: a reading in which each process also has its activity.
 
 use std::borrow::Cow;
 
@@ -52,7 +52,7 @@ impl Listing<'_> {
 /// A device with [`ListedProcess`] in place of its processes.
 struct ListedDevice<'a>(&'a Device);
 
-/// The field that a listed device has in a form of its own.
+/// The field of a device that is printed as [`ListedProcess`].
 const PROCESSES: &str = "processes";
 
 impl Serialize for ListedDevice<'_> {

@@ -2,6 +2,7 @@
 //! a DataLoader's worker. A shell, a terminal, an init or a session started what has nothing to do with it.
 
 use super::invocation::{How, Invocation, base};
+use super::names::NAMES;
 use super::traits::Traits;
 use super::{engines, system, tools};
 
@@ -17,7 +18,7 @@ pub enum Bond {
 /// What a process is to its parent; `None` where it is nothing to it. `holds`: the parent computes on a GPU itself.
 pub fn bond(parent: &Traits, child: &Traits, holds: bool) -> Option<Bond> {
     let run = Invocation::of(parent.arguments);
-    if tools::is_notebook_server(&run) || ["raylet"].contains(&parent.comm) {
+    if tools::is_notebook_server(&run) || parent.comm == "raylet" {
         return Some(Bond::Guest);
     }
     if system::protected(parent.comm, &parent.arguments.join(" ")).is_some() || is_shell(parent.comm, &run) {
@@ -54,44 +55,8 @@ pub fn is_a_start(comm: &str, arguments: &[String]) -> bool {
 
 /// A shell, a multiplexer, an init: whoever they start is on their own. A shell's script has the shell's name.
 fn is_shell(comm: &str, run: &Invocation) -> bool {
-    let names = [
-        "sh",
-        "bash",
-        "dash",
-        "zsh",
-        "fish",
-        "ksh",
-        "csh",
-        "tcsh",
-        "nu",
-        "pwsh",
-        "xonsh",
-        "busybox",
-        "tmux",
-        "screen",
-        "zellij",
-        "dtach",
-        "login",
-        "su",
-        "sudo",
-        "doas",
-        "env",
-        "nohup",
-        "tini",
-        "dumb-init",
-        "docker-init",
-        "catatonit",
-        "conmon",
-        "s6-svscan",
-        "runsvdir",
-        "supervisord",
-        "sshd-session",
-        "cron",
-        "crond",
-        "atd",
-    ];
     let program = base(run.name.trim_start_matches('-'));
-    names.contains(&comm) || names.contains(&program)
+    NAMES.starts.iter().any(|name| name == comm || name == program)
 }
 
 #[cfg(test)]

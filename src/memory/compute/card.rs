@@ -5,18 +5,11 @@
 
 use super::graph::{Graph, Place, WIDE, scratch, times};
 use super::phases::largest;
-use crate::memory::settings::Settings;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Build {
-    /// Logits of a whole micro-batch; masks are wide until they are cast. All before June 2026.
-    Earlier,
-    /// llama-server since: a row of logits for each slot.
-    Today,
-}
+use crate::memory::settings::{Outputs, Settings};
 
 /// Bytes of the compute buffer on this GPU for a padded context; `None` past u64.
-pub(super) fn buffer(graph: &Graph, settings: &Settings, context: u64, build: Build) -> Option<u64> {
+pub(super) fn buffer(graph: &Graph, settings: &Settings, context: u64) -> Option<u64> {
+    let build = settings.outputs;
     let tokens = settings.tokens_at_once(context);
     let cells = settings.cells(context, graph.window)?;
     let flash = settings.flash_attention;
@@ -27,14 +20,14 @@ pub(super) fn buffer(graph: &Graph, settings: &Settings, context: u64, build: Bu
     let seen = seen.checked_mul(if graph.indexed { 2 } else { 1 })?;
     let hidden = graph.embedding.checked_mul(tokens)?.checked_mul(WIDE)?;
     let scores = match (graph.attends, flash, build) {
-        (false, ..) | (_, true, Build::Earlier) => 0,
-        (_, true, Build::Today) => scratch(graph, settings, context)?,
+        (false, ..) | (_, true, Outputs::MicroBatch) => 0,
+        (_, true, Outputs::Slots) => scratch(graph, settings, context)?,
         _ => graph.heads.checked_mul(cells.full)?.checked_mul(tokens)?.checked_mul(WIDE)?,
     };
     let phase = largest(graph, tokens, scores.checked_add(of_indexer)?, flash)?;
     // Masks are halves with flash attention.
     let width = if flash { 2 } else { WIDE };
-    let rows = if build == Build::Earlier { tokens } else { settings.parallel.max(1).min(tokens) };
+    let rows = if build == Outputs::MicroBatch { tokens } else { settings.parallel.max(1).min(tokens) };
     let logits = graph.vocab.checked_mul(rows)?.checked_mul(WIDE)?;
     if settings.devices > 1 {
         return piped(graph.place, build, flash, seen, [hidden, phase, logits]);
@@ -66,13 +59,13 @@ fn comes_over(graph: &Graph) -> bool {
 }
 
 /// The largest phase beside its masks.
-fn phases(graph: &Graph, build: Build, flash: bool, sizes: &Sizes) -> Option<u64> {
+fn phases(graph: &Graph, build: Outputs, flash: bool, sizes: &Sizes) -> Option<u64> {
     let Sizes { hidden, phase, seen, width, .. } = *sizes;
     match (graph.place, build) {
         // Where the rest lies elsewhere, fewer states are kept.
         (Place::Middle | Place::Last, _) => times(width, seen)?.checked_add(phase.saturating_sub(times(2, hidden)?)),
         // With a cache on the host the wide mask stays beside its copy.
-        (_, Build::Earlier) if flash && comes_over(graph) && graph.passing_cache > 0 => {
+        (_, Outputs::MicroBatch) if flash && comes_over(graph) && graph.passing_cache > 0 => {
             times(6, seen)?.checked_add(phase)
         }
         _ => times(width, seen)?.checked_add(phase),
@@ -80,13 +73,13 @@ fn phases(graph: &Graph, build: Build, flash: bool, sizes: &Sizes) -> Option<u64
 }
 
 /// Logits beside the states they are made from.
-fn at_the_end(graph: &Graph, build: Build, sizes: &Sizes) -> Option<u64> {
+fn at_the_end(graph: &Graph, build: Outputs, sizes: &Sizes) -> Option<u64> {
     let Sizes { hidden, logits, seen, width, .. } = *sizes;
     match build {
-        Build::Today => times(width, seen)?.checked_add(logits)?.checked_add(times(4, hidden)?),
+        Outputs::Slots => times(width, seen)?.checked_add(logits)?.checked_add(times(4, hidden)?),
         _ if !matches!(graph.place, Place::Only | Place::Last) => Some(0),
         // The output's matrix comes over as well, if no layer is on the GPU.
-        Build::Earlier => {
+        Outputs::MicroBatch => {
             let states = times(if graph.output_passing > 0 || graph.place == Place::Last { 3 } else { 1 }, hidden)?;
             logits.checked_add(states)?.checked_add(graph.output_passing)
         }
@@ -94,8 +87,8 @@ fn at_the_end(graph: &Graph, build: Build, sizes: &Sizes) -> Option<u64> {
 }
 
 /// The mask beside its copy in halves.
-fn cast(graph: &Graph, build: Build, flash: bool, sizes: &Sizes) -> Option<u64> {
-    if build != Build::Earlier || !flash {
+fn cast(graph: &Graph, build: Outputs, flash: bool, sizes: &Sizes) -> Option<u64> {
+    if build != Outputs::MicroBatch || !flash {
         return Some(0);
     }
     let states = times(if graph.gated { 7 } else { 4 }, sizes.hidden)?;
@@ -103,12 +96,12 @@ fn cast(graph: &Graph, build: Build, flash: bool, sizes: &Sizes) -> Option<u64> 
 }
 
 /// Two matrices that come over: beside recurrent layers and indexers the room of the last one is not found again.
-fn pair(graph: &Graph, build: Build, sizes: &Sizes) -> Option<u64> {
+fn pair(graph: &Graph, build: Outputs, sizes: &Sizes) -> Option<u64> {
     if !comes_over(graph) || graph.experts_used == 0 {
         return Some(0);
     }
     match build {
-        Build::Today if graph.gated => {
+        Outputs::Slots if graph.gated => {
             times(2, graph.passing)?.checked_add(times(6, sizes.hidden)?)?.checked_add(times(sizes.width, sizes.seen)?)
         }
         _ if graph.gated || graph.indexed => graph.passing_pair.checked_add(times(2, sizes.hidden)?),
@@ -117,17 +110,19 @@ fn pair(graph: &Graph, build: Build, sizes: &Sizes) -> Option<u64> {
 }
 
 /// Where the GPUs work as a pipeline, what goes into a GPU's part of the graph is there four times and stays.
-fn piped(place: Place, build: Build, flash: bool, seen: u64, [hidden, phase, logits]: [u64; 3]) -> Option<u64> {
+fn piped(place: Place, build: Outputs, flash: bool, seen: u64, [hidden, phase, logits]: [u64; 3]) -> Option<u64> {
     let width = if flash { 2 } else { WIDE };
     let masks = times(4 * width, seen)?;
     let further = masks.checked_add(times(7, hidden)?)?.checked_add(phase)?;
     match (place, build) {
-        (Place::First | Place::Only, Build::Earlier) => {
+        (Place::First | Place::Only, Outputs::MicroBatch) => {
             let masks = times(if flash { 18 } else { 16 }, seen)?;
             masks.checked_add(times(12, hidden)?)?.checked_add(phase.saturating_sub(times(8, hidden)?))
         }
-        (Place::First | Place::Only, Build::Today) => masks.checked_add(times(12, hidden)?)?.checked_add(phase),
-        (Place::Last, Build::Earlier) => Some(masks.checked_add(logits)?.checked_add(times(9, hidden)?)?.max(further)),
+        (Place::First | Place::Only, Outputs::Slots) => masks.checked_add(times(12, hidden)?)?.checked_add(phase),
+        (Place::Last, Outputs::MicroBatch) => {
+            Some(masks.checked_add(logits)?.checked_add(times(9, hidden)?)?.max(further))
+        }
         _ => Some(further),
     }
 }

@@ -48,16 +48,12 @@ impl<R: Read + Seek> Cursor<R> {
         self.advance(count)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], GgufError> {
+    /// The next bytes as they are.
+    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], GgufError> {
         let mut bytes = [0; N];
         self.spend(N as u64)?;
         self.source.read_exact(&mut bytes)?;
         Ok(bytes)
-    }
-
-    /// The next four bytes as they are.
-    pub(super) fn magic(&mut self) -> Result<[u8; 4], GgufError> {
-        self.array()
     }
 
     /// The next number of four bytes.
@@ -70,16 +66,6 @@ impl<R: Read + Seek> Cursor<R> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// The next number of 1, 2, 4 or 8 bytes, with zeros above.
-    pub(super) fn unsigned(&mut self, width: u64) -> Result<u64, GgufError> {
-        Ok(match width {
-            1 => u64::from(u8::from_le_bytes(self.array()?)),
-            2 => u64::from(u16::from_le_bytes(self.array()?)),
-            4 => u64::from(self.u32()?),
-            _ => self.u64()?,
-        })
-    }
-
     /// A count of things of which each takes at least `least` bytes, and at most `most` of them.
     pub(super) fn count(&mut self, what: &'static str, least: u64, most: u64) -> Result<u64, GgufError> {
         let count = self.u64()?;
@@ -90,9 +76,14 @@ impl<R: Read + Seek> Cursor<R> {
         Ok(count)
     }
 
-    /// A string of at most `most` bytes; bytes that are no UTF-8 are replaced.
+    /// A string of at most `most` bytes, behind its length.
     pub(super) fn string(&mut self, what: &'static str, most: u64) -> Result<String, GgufError> {
         let length = self.count(what, 1, most)?;
+        self.text(length)
+    }
+
+    /// A text of so many bytes; those that are no UTF-8 are replaced.
+    pub(super) fn text(&mut self, length: u64) -> Result<String, GgufError> {
         self.spend(length)?;
         let mut bytes = Vec::new();
         let read = self.source.by_ref().take(length).read_to_end(&mut bytes)?;

@@ -125,17 +125,26 @@ fn width(kind: u32) -> Result<u64, GgufError> {
         4..=6 => Ok(4),
         10..=12 => Ok(8),
         LIST => Err(GgufError::Malformed("a list of lists".into())),
-        _ => Err(GgufError::Malformed(format!("a value of the unknown type {kind}"))),
+        _ => Err(unknown(kind)),
     }
 }
 
 fn read_whole<R: Read + Seek>(cursor: &mut Cursor<R>, kind: u32) -> Result<i128, GgufError> {
-    let width = width(kind)?;
-    let bits = cursor.unsigned(width)?;
-    let signed = matches!(kind, 1 | 3 | 5 | 11);
-    let shift = 64_u64.saturating_sub(width.saturating_mul(8));
-    // Moved up and back down as a signed number, the sign fills the upper bits.
-    Ok(if signed { i128::from(((bits << shift).cast_signed()) >> shift) } else { i128::from(bits) })
+    Ok(match kind {
+        0 | 7 => u8::from_le_bytes(cursor.array()?).into(),
+        1 => i8::from_le_bytes(cursor.array()?).into(),
+        2 => u16::from_le_bytes(cursor.array()?).into(),
+        3 => i16::from_le_bytes(cursor.array()?).into(),
+        4 => cursor.u32()?.into(),
+        5 => i32::from_le_bytes(cursor.array()?).into(),
+        10 => cursor.u64()?.into(),
+        11 => i64::from_le_bytes(cursor.array()?).into(),
+        _ => return Err(unknown(kind)),
+    })
+}
+
+fn unknown(kind: u32) -> GgufError {
+    GgufError::Malformed(format!("a value of the unknown type {kind}"))
 }
 
 fn read_text<R: Read + Seek>(cursor: &mut Cursor<R>) -> Result<Value, GgufError> {
@@ -144,11 +153,7 @@ fn read_text<R: Read + Seek>(cursor: &mut Cursor<R>) -> Result<Value, GgufError>
         cursor.skip(length)?;
         return Ok(Value::Long(length));
     }
-    let mut bytes = Vec::new();
-    for _ in 0..length {
-        bytes.push(u8::try_from(cursor.unsigned(1)?).unwrap_or_default());
-    }
-    Ok(Value::Text(String::from_utf8_lossy(&bytes).into_owned()))
+    Ok(Value::Text(cursor.text(length)?))
 }
 
 fn read_list<R: Read + Seek>(cursor: &mut Cursor<R>, listed: &mut u64) -> Result<Value, GgufError> {

@@ -1,9 +1,7 @@
 //! Owns how many tokens a server computes at once: what llama.cpp is handed (`-b`) and computes (`-ub`), and what vLLM
 //! batches over all requests.
 
-use crate::ids::FixId;
-use crate::memory::engine::{Engine, Kind};
-use crate::memory::knob::{Knob, Program, Said, Spelling};
+use crate::memory::knob::*;
 use crate::memory::settings::Settings;
 
 /// The part of the present micro-batch that its fix proposes.
@@ -16,9 +14,9 @@ pub(crate) static KNOB: Knob = Knob {
         Spelling { of: Program::LlamaCpp, names: &["-b", "--batch-size"] },
         Spelling { of: Program::Vllm, names: &["--max-num-batched-tokens"] },
     ],
-    states: |engine, _| match engine {
-        Engine::LlamaCpp(settings) => Some(Said::Option(format!("-b {}", settings.batch))),
-        Engine::Vllm(serving) => Some(Said::Option(format!("--max-num-batched-tokens {}", serving.batched_tokens))),
+    number: |engine| match engine {
+        Engine::LlamaCpp(settings) => Some(&mut settings.batch),
+        Engine::Vllm(serving) => Some(&mut serving.batched_tokens),
         _ => None,
     },
     is_usual: |engine| match engine {
@@ -36,15 +34,15 @@ pub(crate) static MICRO: Knob = Knob {
     spelled: &[Spelling { of: Program::LlamaCpp, names: &["-ub", "--ubatch-size"] }],
     printed: &["n_ubatch"],
     fixes: &[FixId::SMALLER_MICRO_BATCH],
-    states: |engine, _| match engine {
-        Engine::LlamaCpp(settings) => Some(Said::Option(format!("-ub {}", settings.micro_batch))),
+    number: |engine| match engine {
+        Engine::LlamaCpp(settings) | Engine::Ollama(settings) => Some(&mut settings.micro_batch),
         _ => None,
     },
     is_usual: |engine| !matches!(engine, Engine::LlamaCpp(settings) if settings.micro_batch != Settings::default().micro_batch),
     step: |engine| {
         let mut smaller = *engine;
-        let (Engine::LlamaCpp(settings) | Engine::Ollama(settings)) = &mut smaller else { return None };
-        settings.micro_batch = (settings.micro_batch / SMALLER_BY).max(1);
+        let tokens = (MICRO.number)(&mut smaller)?;
+        *tokens = (*tokens / SMALLER_BY).max(1);
         Some(smaller)
     },
     ..Knob::PLAIN

@@ -1,27 +1,25 @@
 //! Owns gradient checkpointing: whether a training run keeps activations (1) or computes them again (0).
 
-use crate::ids::FixId;
-use crate::memory::engine::{Engine, Kind};
-use crate::memory::knob::{Dial, Knob, Said, Turn};
+use crate::memory::knob::*;
 use crate::memory::training::Training;
 
 pub(crate) static KNOB: Knob = Knob {
     name: "activations",
     engines: &[Kind::Train],
     fixes: &[FixId::GRADIENT_CHECKPOINTING],
-    get: |engine, _| u64::from(!is_on(engine)),
-    set: |engine, _, to| {
+    get: Some(|engine, _| u64::from(!is_on(engine))),
+    set: Some(|engine, _, to| {
         if let Engine::Train(training) = engine {
             training.step.checkpointing = to == 0;
         }
-    },
+    }),
     // FSDP computes layers again itself: with the script's own setting they would be gathered twice.
-    states: |engine, _| match engine {
+    states: Some(|engine, _| match engine {
         Engine::Train(training) if training.step.checkpointing && !training.sharing.fsdp => {
             Some(Said::Option("gradient_checkpointing=True".to_owned()))
         }
         _ => None,
-    },
+    }),
     cost: |_, _, _| 1,
     proposals: |need| match need.engine {
         Engine::Train(training) if !training.step.checkpointing => vec![need.turn(&KNOB, 0, "gradient checkpointing")],

@@ -1,7 +1,6 @@
 //! Owns how many tokens of a prompt SGLang prefills at once.
 
-use crate::memory::engine::{Engine, Kind};
-use crate::memory::knob::{Dial, Knob, Need, Program, Proposal, Said, Spelling, Turn};
+use crate::memory::knob::*;
 use crate::memory::sglang;
 use crate::memory::words::tokens_in_words;
 
@@ -10,13 +9,7 @@ pub(crate) static KNOB: Knob = Knob {
     engines: &[Kind::Sglang],
     spelled: &[Spelling { of: Program::Sglang, names: &["--chunked-prefill-size"] }],
     printed: &["chunked_prefill_size"],
-    get: |engine, _| tokens(engine),
-    set: |engine, _, to| {
-        if let Engine::Sglang(serving) = engine {
-            serving.chunk = to;
-        }
-    },
-    states: |engine, _| Some(Said::Option(format!("--chunked-prefill-size {}", tokens(engine)))),
+    number: |engine| if let Engine::Sglang(serving) = engine { Some(&mut serving.chunk) } else { None },
     is_usual: |engine| !matches!(engine, Engine::Sglang(serving) if serving.chunk != serving.usual_chunk),
     cost: |_, _, _| 2,
     proposals: |need| smaller(need).into_iter().collect(),
@@ -24,14 +17,10 @@ pub(crate) static KNOB: Knob = Knob {
         label: |_| "prefill at once",
         is_shown: |_, _| true,
         ladder: |_, _| vec![512, 1024, 2048, 4096, 8192, 16_384],
-        shown: |engine, _| tokens_in_words(tokens(engine)),
+        shown: |engine, shape| tokens_in_words(KNOB.value(engine, shape)),
     }),
     ..Knob::PLAIN
 };
-
-fn tokens(engine: &Engine) -> u64 {
-    if let Engine::Sglang(serving) = engine { serving.chunk } else { 0 }
-}
 
 /// Smaller pieces leave more of the GPU to the pool.
 fn smaller(need: &Need<'_>) -> Option<Proposal> {

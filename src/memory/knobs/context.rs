@@ -1,13 +1,10 @@
 //! Owns the context: tokens of all slots together (llama.cpp, Ollama), of one request (vLLM, SGLang, transformers), of a
 //! sequence (training).
 
-use crate::ids::FixId;
-use crate::memory::engine::{Engine, Kind};
 use crate::memory::fits::longest;
 use crate::memory::inference::Dtype;
-use crate::memory::knob::{Dial, Flags, Knob, Need, Program, Proposal, Said, Spelling};
+use crate::memory::knob::*;
 use crate::memory::settings::Settings;
-use crate::memory::shape::ModelShape;
 use crate::memory::words::{context_in_words, tokens_in_words};
 
 pub(crate) static KNOB: Knob = Knob {
@@ -22,9 +19,9 @@ pub(crate) static KNOB: Knob = Knob {
     fixes: &[FixId::SHORTER_CONTEXT, FixId::MAX_MODEL_LEN],
     // Ollama is told what one request has.
     placeholder: |engine, tokens| Some(("half_context", (tokens / slots_of_ollama(engine)).to_string())),
-    get: |engine, shape| engine.context(shape).unwrap_or(0),
-    set: |engine, _, tokens| *engine = engine.with_context(tokens),
-    states,
+    get: Some(|engine, shape| engine.context(shape).unwrap_or(0)),
+    set: Some(|engine, _, tokens| *engine = engine.with_context(tokens)),
+    states: Some(states),
     cost: |engine, shape, tokens| match engine.context(shape) {
         Some(asked) if tokens < asked / 2 => 7,
         _ => 3,
@@ -34,7 +31,7 @@ pub(crate) static KNOB: Knob = Knob {
         label: |engine| if let Engine::Train(_) = engine { "sequence length" } else { "context" },
         is_shown: |_, _| true,
         ladder,
-        shown: |engine, shape| tokens_in_words((KNOB.get)(engine, shape) / slots_of_ollama(engine)),
+        shown: |engine, shape| tokens_in_words(KNOB.value(engine, shape) / slots_of_ollama(engine)),
     }),
     ..Knob::PLAIN
 };
@@ -50,20 +47,20 @@ fn each(settings: &Settings) -> Option<u64> {
 }
 
 fn states(engine: &Engine, _: Option<&ModelShape>) -> Option<Said> {
-    let (option, tokens) = match engine {
-        Engine::LlamaCpp(settings) => ("-c ", settings.context?),
+    let tokens = match engine {
+        Engine::LlamaCpp(settings) => settings.context?,
         Engine::Ollama(settings) => match settings.kept_context {
-            None => ("OLLAMA_CONTEXT_LENGTH=", each(settings)?),
+            None => each(settings)?,
             // The Modelfile's own length comes before the server's variable.
             Some(kept) if each(settings)? == kept => return None,
             Some(_) => return Some(Said::InChat(format!("/set parameter num_ctx {}", each(settings)?))),
         },
-        Engine::Vllm(serving) => ("--max-model-len ", serving.max_model_len?),
-        Engine::Sglang(serving) => ("--context-length ", serving.context?),
+        Engine::Vllm(serving) => serving.max_model_len?,
+        Engine::Sglang(serving) => serving.context?,
         // Theirs is no setting but the length of what they are given.
         Engine::Transformers(_) | Engine::Train(_) => return None,
     };
-    Some(Said::Option(format!("{option}{tokens}")))
+    KNOB.option(engine, tokens)
 }
 
 /// Powers of two and, from 6K on, what lies halfway between them, up to what the model was made for.

@@ -1,9 +1,6 @@
 //! Owns flash attention of llama.cpp and Ollama, without which a quantised V cache is refused. 1 where it is on.
 
-use crate::ids::FixId;
-use crate::memory::engine::{Engine, Kind};
-use crate::memory::knob::{Knob, Need, Program, Proposal, Said, Spelling};
-use crate::memory::shape::ModelShape;
+use crate::memory::knob::*;
 
 pub(crate) static KNOB: Knob = Knob {
     name: "flash attention",
@@ -14,13 +11,13 @@ pub(crate) static KNOB: Knob = Knob {
     ],
     printed: &["flash_attn"],
     fixes: &[FixId::FLASH_ATTENTION],
-    get: |engine, _| u64::from(is_on(engine)),
-    set: |engine, _, to| match engine {
+    get: Some(|engine, _| u64::from(is_on(engine))),
+    set: Some(|engine, _, to| match engine {
         Engine::LlamaCpp(settings) | Engine::Ollama(settings) => settings.flash_attention = to > 0,
         Engine::Train(training) => training.step.flash_attention = to > 0,
         _ => {}
-    },
-    states,
+    }),
+    states: Some(states),
     is_usual: |engine| match engine {
         Engine::LlamaCpp(settings) => {
             settings.flash_attention && !settings.k_type.is_quantised() && !settings.v_type.is_quantised()
@@ -41,14 +38,12 @@ pub(crate) fn is_on(engine: &Engine) -> bool {
 }
 
 fn states(engine: &Engine, _: Option<&ModelShape>) -> Option<Said> {
-    Some(Said::Option(match engine {
-        Engine::LlamaCpp(settings) => if settings.flash_attention { "-fa on" } else { "-fa off" }.to_owned(),
+    match engine {
         Engine::Ollama(settings) => {
-            let is_on = settings.flash_attention || settings.k_type.is_quantised();
-            format!("OLLAMA_FLASH_ATTENTION={}", u8::from(is_on))
+            KNOB.option(engine, u8::from(settings.flash_attention || settings.k_type.is_quantised()))
         }
-        _ => return None,
-    }))
+        _ => KNOB.option(engine, if is_on(engine) { "on" } else { "off" }),
+    }
 }
 
 fn proposals(need: &Need<'_>) -> Vec<Proposal> {

@@ -1,15 +1,12 @@
 //! Owns which GPUs of the machine run the model: another one, several that share its matrices or have whole layers each.
 
-use crate::memory::card::{Card, differ, most_free_first, only_on};
-use crate::memory::engine::{Engine, Kind};
+use crate::memory::card::{differ, most_free_first, only_on};
 use crate::memory::inference::{self, Generating};
-use crate::memory::knob::{Flags, Knob, Need, Program, Proposal, Said, Spelling, Turn};
+use crate::memory::knob::*;
 use crate::memory::refusal::shares_out;
 use crate::memory::settings::Settings;
-use crate::memory::shape::ModelShape;
 use crate::memory::spare::SPARE;
 use crate::memory::{split, vllm};
-use crate::units::Bytes;
 
 /// GPUs that share each matrix (vLLM, SGLang), or all of the machine's (llama.cpp, transformers).
 pub(crate) static KNOB: Knob = Knob {
@@ -19,9 +16,11 @@ pub(crate) static KNOB: Knob = Knob {
         Spelling { of: Program::Vllm, names: &["--tensor-parallel-size", "-tp"] },
         Spelling { of: Program::Sglang, names: &["--tp", "--tensor-parallel-size"] },
     ],
-    get: |engine, _| ranks(engine),
-    set: |engine, _, to| set_ranks(engine, to),
-    states: |engine, _| tensor_parallel(engine).map(Said::Option),
+    number: |engine| match engine {
+        Engine::Vllm(serving) => Some(&mut serving.tensor_parallel),
+        Engine::Sglang(serving) => Some(&mut serving.tensor_parallel),
+        _ => None,
+    },
     is_usual: |engine| ranks(engine) <= 1,
     cost: |_, _, gpus| u8::from(gpus > 0),
     proposals: |need| if need.fits == Some(true) { Vec::new() } else { elsewhere(need).into_iter().collect() },
@@ -33,10 +32,7 @@ pub(crate) static PIPELINE: Knob = Knob {
     name: "GPUs with whole layers",
     engines: &[Kind::Vllm],
     spelled: &[Spelling { of: Program::Vllm, names: &["--pipeline-parallel-size", "-pp"] }],
-    states: |engine, _| match engine {
-        Engine::Vllm(serving) => Some(Said::Option(format!("--pipeline-parallel-size {}", serving.pipeline_parallel))),
-        _ => None,
-    },
+    number: |engine| if let Engine::Vllm(serving) = engine { Some(&mut serving.pipeline_parallel) } else { None },
     is_usual: |engine| !matches!(engine, Engine::Vllm(serving) if serving.pipeline_parallel > 1),
     cost: |_, _, _| 1,
     ..Knob::PLAIN
@@ -46,27 +42,7 @@ pub(crate) static PIPELINE: Knob = Knob {
 const PLACED_OTHERWISE: Turn = Turn { knob: &KNOB, to: 0 };
 
 fn ranks(engine: &Engine) -> u64 {
-    match engine {
-        Engine::Vllm(serving) => serving.tensor_parallel,
-        Engine::Sglang(serving) => serving.tensor_parallel,
-        _ => 1,
-    }
-}
-
-fn set_ranks(engine: &mut Engine, ranks: u64) {
-    match engine {
-        Engine::Vllm(serving) => serving.tensor_parallel = ranks,
-        Engine::Sglang(serving) => serving.tensor_parallel = ranks,
-        _ => {}
-    }
-}
-
-fn tensor_parallel(engine: &Engine) -> Option<String> {
-    match engine {
-        Engine::Vllm(_) => Some(format!("--tensor-parallel-size {}", ranks(engine))),
-        Engine::Sglang(_) => Some(format!("--tp {}", ranks(engine))),
-        _ => None,
-    }
+    KNOB.number_of(engine).unwrap_or(1)
 }
 
 /// The first that fits of another GPU, several with a part of each matrix, several with whole layers.
@@ -120,7 +96,7 @@ fn with_tensor_parallel(need: &Need<'_>) -> Option<Proposal> {
         let (engine, least) = over(need.engine, need.shape, need.cards, count)?;
         let words = format!("the model over {count} cards");
         let proposal = need.propose(&[Turn { knob: &KNOB, to: count }], words, engine);
-        let flags = tensor_parallel(&engine)?;
+        let Said::Option(flags) = KNOB.said(&engine, None)? else { return None };
         fitting(need, Proposal { card: Some(least.clone()), ..proposal.with_flags(flags) })
     })
 }

@@ -1,24 +1,22 @@
 //! Owns vLLM's CUDA graphs, 1 where they are captured.
 
-use crate::ids::FixId;
-use crate::memory::engine::{Engine, Kind};
-use crate::memory::knob::{Dial, Knob, Program, Said, Spelling};
+use crate::memory::knob::*;
 
 pub(crate) static KNOB: Knob = Knob {
     name: "CUDA graphs",
     engines: &[Kind::Vllm],
     spelled: &[Spelling { of: Program::Vllm, names: &["--enforce-eager"] }],
     fixes: &[FixId::NO_CUDA_GRAPHS],
-    get: |engine, _| u64::from(!is_eager(engine)),
-    set: |engine, _, to| {
+    get: Some(|engine, _| u64::from(!is_eager(engine))),
+    set: Some(|engine, _, to| {
         if let Engine::Vllm(serving) = engine {
             serving.eager = to == 0;
         }
-    },
-    states: |engine, _| {
+    }),
+    states: Some(|engine, _| {
         let option = if is_eager(engine) { "--enforce-eager" } else { "--no-enforce-eager" };
         Some(Said::Option(option.to_owned()))
-    },
+    }),
     is_usual: |engine| !is_eager(engine),
     cost: |_, _, _| 4,
     proposals: |need| match need.engine {

@@ -1,12 +1,8 @@
 //! Owns how many layers of a mixture of experts leave their experts in system memory: the first so many.
 
-use crate::ids::FixId;
-use crate::memory::card::Card;
-use crate::memory::engine::{Engine, Kind};
-use crate::memory::knob::{Dial, Knob, Need, Program, Proposal, Said, Spelling, Turn};
+use crate::memory::knob::*;
 use crate::memory::search::fewest_host_experts;
 use crate::memory::settings::Settings;
-use crate::memory::shape::ModelShape;
 
 pub(crate) static KNOB: Knob = Knob {
     name: "experts in RAM",
@@ -17,19 +13,15 @@ pub(crate) static KNOB: Knob = Knob {
     ],
     fixes: &[FixId::EXPERTS_ON_CPU],
     placeholder: |_, count| Some(("host_experts", count.to_string())),
-    get: |engine, shape| layers(engine).min(shape.layer_count()),
-    set: |engine, _, to| {
-        if let Engine::LlamaCpp(settings) | Engine::Ollama(settings) = engine {
-            settings.host_experts = to;
-        }
+    get: Some(|engine, shape| layers(engine).min(shape.layer_count())),
+    number: |engine| match engine {
+        Engine::LlamaCpp(settings) | Engine::Ollama(settings) => Some(&mut settings.host_experts),
+        _ => None,
     },
-    states: |engine, _| {
-        Some(Said::Option(match (engine, layers(engine)) {
-            (Engine::Ollama(_), count) => format!("LLAMA_ARG_N_CPU_MOE={count}"),
-            (_, u64::MAX) => "--cpu-moe".to_owned(),
-            (_, count) => format!("--n-cpu-moe {count}"),
-        }))
-    },
+    states: Some(|engine, _| match (engine, layers(engine)) {
+        (Engine::LlamaCpp(_), u64::MAX) => Some(Said::Option("--cpu-moe".to_owned())),
+        (_, count) => KNOB.option(engine, count),
+    }),
     is_usual: |engine| layers(engine) == 0,
     cost: |_, _, _| 4,
     proposals: |need| more(need).into_iter().collect(),
@@ -45,11 +37,11 @@ pub(crate) static KNOB: Knob = Knob {
 };
 
 fn layers(engine: &Engine) -> u64 {
-    if let Engine::LlamaCpp(settings) | Engine::Ollama(settings) = engine { settings.host_experts } else { 0 }
+    KNOB.number_of(engine).unwrap_or(0)
 }
 
 fn shown(engine: &Engine, shape: &ModelShape) -> String {
-    match (KNOB.get)(engine, shape) {
+    match KNOB.value(engine, shape) {
         0 => "none".to_owned(),
         count => format!("{count} of {} layers", shape.layer_count()),
     }

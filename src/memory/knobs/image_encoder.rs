@@ -1,7 +1,6 @@
 //! Owns whether the image encoder of llama.cpp and Ollama stays in system memory, 1 where it does.
 
-use crate::memory::engine::{Engine, Kind};
-use crate::memory::knob::{Knob, Program, Said, Spelling};
+use crate::memory::knob::*;
 
 pub(crate) static KNOB: Knob = Knob {
     name: "image encoder in RAM",
@@ -10,13 +9,13 @@ pub(crate) static KNOB: Knob = Knob {
         Spelling { of: Program::LlamaCpp, names: &["--no-mmproj-offload"] },
         Spelling { of: Program::Ollama, names: &["LLAMA_ARG_MMPROJ_OFFLOAD"] },
     ],
-    get: |engine, _| u64::from(is_in_ram(engine)),
-    set: |engine, _, to| {
+    get: Some(|engine, _| u64::from(is_in_ram(engine))),
+    set: Some(|engine, _, to| {
         if let Engine::LlamaCpp(settings) | Engine::Ollama(settings) = engine {
             settings.host_projector = to > 0;
         }
-    },
-    states: |engine, _| is_in_ram(engine).then(|| Said::Option(in_ram(engine).to_owned())),
+    }),
+    states: Some(|engine, _| is_in_ram(engine).then(|| Said::Option(in_ram(engine).to_owned()))),
     cost: |_, _, _| 2,
     proposals: |need| match need.engine {
         Engine::LlamaCpp(settings) | Engine::Ollama(settings)

@@ -1,8 +1,6 @@
 //! Owns where llama.cpp keeps the KV cache. No engine here has it as a setting: what its fix does is reckoned from the sum.
 
-use crate::ids::FixId;
-use crate::memory::engine::Kind;
-use crate::memory::knob::{Knob, Program, Spelling};
+use crate::memory::knob::*;
 
 pub(crate) static KNOB: Knob = Knob {
     name: "KV cache in RAM",

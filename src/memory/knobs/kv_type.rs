@@ -1,13 +1,10 @@
 //! Owns how many bits a number of the KV cache has: a type of ggml for each of K and V in llama.cpp, one of both in Ollama,
 //! fp8 or the model's own in vLLM and SGLang.
 
-use crate::ids::FixId;
-use crate::memory::engine::{Engine, Kind};
 use crate::memory::fits::longest;
 use crate::memory::ggml::GgmlType;
-use crate::memory::knob::{Dial, Knob, Need, Program, Proposal, Said, Spelling, Turn};
+use crate::memory::knob::*;
 use crate::memory::knobs::context;
-use crate::memory::shape::ModelShape;
 use crate::memory::words::context_in_words;
 
 /// The type of K, and of V where it is turned. Values are bits.
@@ -21,12 +18,12 @@ pub(crate) static KNOB: Knob = Knob {
         Spelling { of: Program::Ollama, names: &["OLLAMA_KV_CACHE_TYPE"] },
     ],
     fixes: &[FixId::QUANTISED_KV_CACHE],
-    get: |engine, _| match engine {
+    get: Some(|engine, _| match engine {
         Engine::LlamaCpp(settings) | Engine::Ollama(settings) => bits(settings.k_type),
         _ => half_bytes(engine).saturating_mul(4),
-    },
-    set,
-    states,
+    }),
+    set: Some(set),
+    states: Some(states),
     is_usual: |engine| match engine {
         Engine::LlamaCpp(settings) | Engine::Ollama(settings) => settings.k_type == GgmlType::F16,
         _ => half_bytes(engine) != 2,
@@ -50,10 +47,10 @@ pub(crate) static OF_V: Knob = Knob {
     name: "type of V",
     engines: &[Kind::LlamaCpp],
     spelled: &[Spelling { of: Program::LlamaCpp, names: &["-ctv", "--cache-type-v"] }],
-    states: |engine, _| match engine {
-        Engine::LlamaCpp(settings) => Some(Said::Option(format!("-ctv {}", settings.v_type.name))),
+    states: Some(|engine, _| match engine {
+        Engine::LlamaCpp(settings) => OF_V.option(engine, settings.v_type.name),
         _ => None,
-    },
+    }),
     is_usual: |engine| !matches!(engine, Engine::LlamaCpp(settings) if settings.v_type != GgmlType::F16),
     ..Knob::PLAIN
 };
@@ -90,14 +87,13 @@ fn set(engine: &mut Engine, _: &ModelShape, bits: u64) {
 }
 
 fn states(engine: &Engine, _: Option<&ModelShape>) -> Option<Said> {
-    Some(Said::Option(match engine {
-        Engine::LlamaCpp(settings) => format!("-ctk {}", settings.k_type.name),
-        Engine::Ollama(settings) => format!("OLLAMA_KV_CACHE_TYPE={}", settings.k_type.name),
-        Engine::Vllm(_) if half_bytes(engine) == 2 => "--kv-cache-dtype fp8".to_owned(),
-        Engine::Sglang(_) if half_bytes(engine) == 2 => "--kv-cache-dtype fp8_e4m3".to_owned(),
-        Engine::Vllm(_) | Engine::Sglang(_) => "--kv-cache-dtype auto".to_owned(),
-        _ => return None,
-    }))
+    let value = match engine {
+        Engine::LlamaCpp(settings) | Engine::Ollama(settings) => settings.k_type.name,
+        Engine::Sglang(_) if half_bytes(engine) == 2 => "fp8_e4m3",
+        _ if half_bytes(engine) == 2 => "fp8",
+        _ => "auto",
+    };
+    KNOB.option(engine, value)
 }
 
 fn shown(engine: &Engine, _: &ModelShape) -> String {

@@ -1,11 +1,7 @@
 //! Owns how many layers llama.cpp and Ollama keep on the GPU; the output counts as one.
 
-use crate::ids::FixId;
-use crate::memory::card::Card;
-use crate::memory::engine::{Engine, Kind};
-use crate::memory::knob::{Dial, Knob, Need, Program, Proposal, Said, Spelling};
+use crate::memory::knob::*;
 use crate::memory::search::best_layers;
-use crate::memory::shape::ModelShape;
 
 pub(crate) static KNOB: Knob = Knob {
     name: "layers",
@@ -16,13 +12,13 @@ pub(crate) static KNOB: Knob = Knob {
     ],
     fixes: &[FixId::OFFLOAD_FEWER_LAYERS],
     placeholder: |_, count| Some(("layers", count.to_string())),
-    get: |engine, shape| set_layers(engine).map_or(shape.units(), |count| count.min(shape.units())),
-    set: |engine, shape, to| {
+    get: Some(|engine, shape| set_layers(engine).map_or(shape.units(), |count| count.min(shape.units()))),
+    set: Some(|engine, shape, to| {
         if let Engine::LlamaCpp(settings) | Engine::Ollama(settings) = engine {
             settings.gpu_layers = Some(to).filter(|to| *to < shape.units());
         }
-    },
-    states,
+    }),
+    states: Some(states),
     is_usual: |engine| set_layers(engine).is_none(),
     // With few layers on the GPU it is the processor that computes.
     cost: |_, shape, count| if count >= shape.units() / 2 { 8 } else { 9 },
@@ -31,7 +27,7 @@ pub(crate) static KNOB: Knob = Knob {
         label: |_| "layers on the card",
         is_shown: |_, _| true,
         ladder: |_, shape| (0..=shape.units()).collect(),
-        shown: |engine, shape| format!("{} of {}", (KNOB.get)(engine, shape), shape.units()),
+        shown: |engine, shape| format!("{} of {}", KNOB.value(engine, shape), shape.units()),
     }),
     ..Knob::PLAIN
 };
@@ -57,7 +53,7 @@ fn states(engine: &Engine, shape: Option<&ModelShape>) -> Option<Said> {
 fn fewer(need: &Need<'_>) -> Option<Proposal> {
     let (Engine::LlamaCpp(settings) | Engine::Ollama(settings)) = need.engine else { return None };
     let free = need.card.map(Card::room)?;
-    let (all, now) = (need.shape.units(), (KNOB.get)(&need.engine, need.shape));
+    let (all, now) = (need.shape.units(), KNOB.value(&need.engine, need.shape));
     let count = best_layers(need.shape, &settings, free).filter(|count| (1..now).contains(count))?;
     let s = if free.len() > 1 { "s" } else { "" };
     Some(need.turn(&KNOB, count, format!("{count} of {all} layers on the card{s}")))

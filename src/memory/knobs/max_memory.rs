@@ -1,26 +1,24 @@
 //! Owns what transformers may put of the weights on the GPU (`device_map="auto"` with `max_memory`). Values are bytes; 0 for
 //! no limit.
 
-use crate::memory::engine::{Engine, Kind};
 use crate::memory::inference;
-use crate::memory::knob::{Knob, Need, Proposal, Said};
+use crate::memory::knob::*;
 use crate::memory::spare::SPARE;
-use crate::units::Bytes;
 
 pub(crate) static KNOB: Knob = Knob {
     name: "weights on the GPU",
     engines: &[Kind::Transformers],
-    get: |engine, _| limit(engine).map_or(0, |most| most.0),
-    set: |engine, _, to| {
+    get: Some(|engine, _| limit(engine).map_or(0, |most| most.0)),
+    set: Some(|engine, _, to| {
         if let Engine::Transformers(generating) = engine {
             generating.max_memory = (to > 0).then_some(Bytes(to));
         }
-    },
-    states: |engine, _| {
+    }),
+    states: Some(|engine, _| {
         let most = limit(engine)?.0 >> 30;
         let text = format!("device_map=\"auto\", max_memory={{0: \"{most}GiB\", \"cpu\": \"999GiB\"}}");
         Some(Said::Option(text))
-    },
+    }),
     cost: |_, _, _| 8,
     proposals: |need| part_in_ram(need).into_iter().collect(),
     ..Knob::PLAIN

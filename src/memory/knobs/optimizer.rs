@@ -1,8 +1,6 @@
 //! Owns the optimizer of a training run. Values are places in `OPTIMIZERS`.
 
-use crate::ids::FixId;
-use crate::memory::engine::{Engine, Kind};
-use crate::memory::knob::{Dial, Knob, Need, Proposal, Said, Turn};
+use crate::memory::knob::*;
 use crate::memory::knobs::checkpointing;
 use crate::memory::training::{Optimizer, Training};
 
@@ -18,17 +16,17 @@ pub(crate) static KNOB: Knob = Knob {
     name: "optimizer",
     engines: &[Kind::Train],
     fixes: &[FixId::EIGHT_BIT_OPTIMIZER],
-    get: |engine, _| place(engine) as u64,
-    set: |engine, _, to| {
+    get: Some(|engine, _| place(engine) as u64),
+    set: Some(|engine, _, to| {
         let known = usize::try_from(to).ok().and_then(|place| OPTIMIZERS.get(place));
         if let (Engine::Train(training), Some((optimizer, ..))) = (engine, known) {
             training.optimizer = *optimizer;
         }
-    },
-    states: |engine, _| {
+    }),
+    states: Some(|engine, _| {
         let (_, _, name) = OPTIMIZERS.get(place(engine))?;
         Some(Said::Option(format!("optim=\"{}\"", (*name)?)))
-    },
+    }),
     cost: |_, _, _| 4,
     proposals: |need| eight_bits(need).into_iter().collect(),
     step: |engine| match engine {

@@ -1,12 +1,10 @@
 //! Owns in how many bits a model's file or checkpoint has its weights. Another one is a download, no option.
 
-use crate::ids::FixId;
-use crate::memory::engine::{Engine, Kind};
 use crate::memory::ggml::GgmlType;
 use crate::memory::inference::{self, Dtype, Generating};
-use crate::memory::knob::{Flags, Knob, Need, Proposal, Turn};
+use crate::memory::knob::*;
 use crate::memory::quant::{self, MIXES, Shape};
-use crate::memory::shape::{Is, ModelShape, Storage};
+use crate::memory::shape::{Is, Storage};
 use crate::memory::weights;
 
 /// Values are places in `MIXES`; past them, a checkpoint in four bits.

@@ -1,11 +1,8 @@
 //! Owns what a training run trains, and in which precision. Values are places in `RECIPES`.
 
-use crate::ids::FixId;
-use crate::memory::engine::{Engine, Kind};
-use crate::memory::inference::Dtype;
-use crate::memory::knob::{Dial, Knob, Need, Proposal, Said, Turn};
+use crate::memory::knob::*;
 use crate::memory::knobs::{checkpointing, dtype};
-use crate::memory::shape::{ModelShape, Storage};
+use crate::memory::shape::Storage;
 use crate::memory::training::{Recipe, Training};
 
 /// Ways to train, from what takes least to what takes most.
@@ -21,14 +18,14 @@ pub(crate) static KNOB: Knob = Knob {
     name: "what is trained",
     engines: &[Kind::Train],
     fixes: &[FixId::LORA],
-    get: |engine, _| place(engine) as u64,
-    set: |engine, _, to| {
+    get: Some(|engine, _| place(engine) as u64),
+    set: Some(|engine, _, to| {
         let known = usize::try_from(to).ok().and_then(|place| RECIPES.get(place));
         if let (Engine::Train(training), Some((recipe, _))) = (engine, known) {
             training.recipe = *recipe;
         }
-    },
-    states,
+    }),
+    states: Some(states),
     cost: |_, _, _| 5,
     proposals: adapters,
     step: |engine| match engine {
@@ -61,7 +58,7 @@ fn states(engine: &Engine, _: Option<&ModelShape>) -> Option<Said> {
         Recipe::Pure16 => "dtype=torch.bfloat16".to_owned(),
         Recipe::Lora(rank) => lora(rank),
         Recipe::Qlora(rank) => {
-            let nf4 = dtype::in_code(Dtype::Nf4);
+            let nf4 = dtype::NF4;
             // ZeRO-3 shares out nothing that is packed into bytes (PEFT's page on DeepSpeed).
             let shared = nf4.replacen("bnb_4bit_use", "bnb_4bit_quant_storage=torch.bfloat16, bnb_4bit_use", 1);
             format!("{} {}", if training.sharing.stage == 3 { &shared } else { nf4 }, lora(rank))

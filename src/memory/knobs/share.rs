@@ -1,12 +1,8 @@
 //! Owns the share of a GPU that an engine takes, in thousandths: vLLM's of all VRAM, SGLang's of what is free.
 
-use crate::ids::FixId;
-use crate::memory::card::Card;
-use crate::memory::engine::{Engine, Kind};
-use crate::memory::fits::{fits, longest};
-use crate::memory::knob::{Dial, Knob, Need, Program, Proposal, Said, Spelling, Turn};
+use crate::memory::fits::longest;
+use crate::memory::knob::*;
 use crate::memory::knobs::context;
-use crate::memory::shape::ModelShape;
 use crate::memory::words::{share_in_words, tokens_in_words};
 use crate::memory::{sglang, vllm};
 
@@ -19,13 +15,12 @@ pub(crate) static KNOB: Knob = Knob {
     ],
     printed: &["gpu_memory_utilization", "mem_fraction_static"],
     fixes: &[FixId::LOWER_UTILIZATION, FixId::RAISE_UTILIZATION],
-    get: |engine, _| of(engine),
-    set: |engine, _, to| match engine {
-        Engine::Vllm(serving) => serving.utilization = to,
-        Engine::Sglang(serving) => serving.fraction = to,
-        _ => {}
+    number: |engine| match engine {
+        Engine::Vllm(serving) => Some(&mut serving.utilization),
+        Engine::Sglang(serving) => Some(&mut serving.fraction),
+        _ => None,
     },
-    states,
+    states: Some(|engine, _| KNOB.option(engine, share_in_words(of(engine)))),
     is_usual: |engine| match engine {
         Engine::Vllm(serving) => serving.utilization == vllm::USUAL_UTILIZATION,
         Engine::Sglang(serving) => serving.fraction == serving.usual_fraction,
@@ -51,20 +46,7 @@ pub(crate) const LARGER: &str = "a larger share of the card";
 pub(crate) const USEFUL_CONTEXT: u64 = 2048;
 
 fn of(engine: &Engine) -> u64 {
-    match engine {
-        Engine::Vllm(serving) => serving.utilization,
-        Engine::Sglang(serving) => serving.fraction,
-        _ => 0,
-    }
-}
-
-fn states(engine: &Engine, _: Option<&ModelShape>) -> Option<Said> {
-    let option = match engine {
-        Engine::Vllm(_) => "--gpu-memory-utilization",
-        Engine::Sglang(_) => "--mem-fraction-static",
-        _ => return None,
-    };
-    Some(Said::Option(format!("{option} {}", share_in_words(of(engine)))))
+    KNOB.number_of(engine).unwrap_or(0)
 }
 
 /// What is free now as a share, in whole hundredths.

@@ -2,10 +2,8 @@
 //! the line that starts them all. Values are stages from 3 (all is shared) down to 0. accelerate's launcher at
 //! 2026-07-24, read on 2026-11-21.
 
-use crate::ids::FixId;
-use crate::memory::card::{Card, most_free_first, only_most_free};
-use crate::memory::engine::{Engine, Kind};
-use crate::memory::knob::{Dial, Flags, Knob, Need, Proposal, Turn};
+use crate::memory::card::{most_free_first, only_most_free};
+use crate::memory::knob::*;
 use crate::memory::knobs::checkpointing;
 use crate::memory::training::{Optimizer, Recipe, Sharing, Training};
 
@@ -13,12 +11,12 @@ pub(crate) static KNOB: Knob = Knob {
     name: "ZeRO stage",
     engines: &[Kind::Train],
     fixes: &[FixId::SHARD_TRAINING, FixId::OFFLOAD_SHARDED_STATE],
-    get: |engine, _| 3_u64.saturating_sub(stage(engine).into()),
-    set: |engine, _, to| {
+    get: Some(|engine, _| 3_u64.saturating_sub(stage(engine).into())),
+    set: Some(|engine, _, to| {
         if let Engine::Train(training) = engine {
             training.sharing.stage = u8::try_from(3_u64.saturating_sub(to)).unwrap_or(0);
         }
-    },
+    }),
     cost: |_, _, _| 2,
     proposals,
     dial: Some(Dial {

@@ -1,10 +1,7 @@
 //! Owns how many requests a server computes at once: llama.cpp's and Ollama's slots, vLLM's and SGLang's sequences.
 
-use crate::ids::FixId;
-use crate::memory::engine::{Engine, Kind};
-use crate::memory::knob::{Dial, Flags, Knob, Need, Program, Proposal, Said, Spelling, Turn};
+use crate::memory::knob::*;
 use crate::memory::settings::Settings;
-use crate::memory::shape::ModelShape;
 use crate::memory::words::tokens_in_words;
 
 pub(crate) static KNOB: Knob = Knob {
@@ -17,12 +14,12 @@ pub(crate) static KNOB: Knob = Knob {
     printed: &["n_seq_max"],
     fixes: &[FixId::FEWER_SEQUENCES],
     placeholder,
-    get: |engine, _| match engine {
-        Engine::LlamaCpp(settings) | Engine::Ollama(settings) => settings.parallel,
-        _ => 0,
+    number: |engine| match engine {
+        Engine::LlamaCpp(settings) | Engine::Ollama(settings) => Some(&mut settings.parallel),
+        _ => None,
     },
-    set,
-    states,
+    set: Some(set),
+    states: Some(states),
     is_usual: |engine| matches!(engine, Engine::Ollama(settings) if settings.parallel <= 1),
     cost: |_, _, _| 1,
     proposals,
@@ -31,7 +28,7 @@ pub(crate) static KNOB: Knob = Knob {
         label: |_| "parallel slots",
         is_shown: |_, _| true,
         ladder: |_, _| vec![1, 2, 4, 8, 16, 32, 64],
-        shown: |engine, shape| (KNOB.get)(engine, shape).to_string(),
+        shown: |engine, shape| KNOB.value(engine, shape).to_string(),
     }),
     ..Knob::PLAIN
 };
@@ -44,9 +41,9 @@ pub(crate) static SEQUENCES: Knob = Knob {
         Spelling { of: Program::Vllm, names: &["--max-num-seqs"] },
         Spelling { of: Program::Sglang, names: &["--max-running-requests"] },
     ],
-    states: |engine, _| match engine {
-        Engine::Vllm(serving) => Some(Said::Option(format!("--max-num-seqs {}", serving.sequences))),
-        Engine::Sglang(serving) => Some(Said::Option(format!("--max-running-requests {}", serving.requests?))),
+    number: |engine| match engine {
+        Engine::Vllm(serving) => Some(&mut serving.sequences),
+        Engine::Sglang(serving) => serving.requests.as_mut(),
         _ => None,
     },
     is_usual: |engine| {
@@ -77,13 +74,13 @@ fn set(engine: &mut Engine, _: &ModelShape, slots: u64) {
 }
 
 fn states(engine: &Engine, _: Option<&ModelShape>) -> Option<Said> {
-    Some(Said::Option(match engine {
+    match engine {
         // Where a number of slots is given, sharing one cache has to be asked for.
-        Engine::LlamaCpp(Settings { parallel: slots @ 2.., unified: true, .. }) => format!("-np {slots} -kvu"),
-        Engine::LlamaCpp(settings) => format!("-np {}", settings.parallel),
-        Engine::Ollama(settings) => format!("OLLAMA_NUM_PARALLEL={}", settings.parallel),
-        _ => return None,
-    }))
+        Engine::LlamaCpp(Settings { parallel: slots @ 2.., unified: true, .. }) => {
+            KNOB.option(engine, format!("{slots} -kvu"))
+        }
+        _ => KNOB.option(engine, KNOB.number_of(engine)?),
+    }
 }
 
 /// Whether one slot would take as much. Slots that share one cache take more only of windows and states.

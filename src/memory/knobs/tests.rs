@@ -83,14 +83,14 @@ fn what_stands_beside_the_ladder_goes_to_its_neighbour() {
 
 #[test]
 fn every_knob_is_told_from_the_others_and_stands_at_a_place_of_its_own() {
-    for (at, row) in KNOBS.iter().enumerate() {
-        assert!(!row.knob.name.is_empty());
-        for other in &KNOBS[at + 1..] {
-            assert_ne!(row.knob, other.knob);
-            assert!(row.place == NONE || row.place != other.place, "{:?} and {:?}", row.knob, other.knob);
-            assert!(row.dial == NONE || row.dial != other.dial, "{:?} and {:?}", row.knob, other.knob);
+    for (at, (knob, place, dial)) in KNOBS.iter().enumerate() {
+        assert!(!knob.name.is_empty());
+        for (other, other_place, other_dial) in &KNOBS[at + 1..] {
+            assert_ne!(knob, other);
+            assert!(*place == NONE || place != other_place, "{:?} and {:?}", knob, other);
+            assert!(*dial == NONE || dial != other_dial, "{:?} and {:?}", knob, other);
         }
-        assert_eq!(row.dial == NONE, row.knob.dial.is_none(), "{:?}", row.knob);
+        assert_eq!(*dial == NONE, knob.dial.is_none(), "{:?}", knob);
     }
 }
 

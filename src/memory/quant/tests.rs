@@ -1,7 +1,7 @@
 //! Owns the published sizes of files that the mixes are held to.
 
 use super::*;
-use crate::memory::table;
+use crate::memory::table as models;
 
 /// Files as published, in bytes: of bartowski, Unsloth (`UD-`, Qwen3, Gemma 4), Qwen, Microsoft and ggml-org, as two
 /// catalogues of them have it (stored public files 61492418159 of exact sizes; 55298657421, 61304471046, 67452053153 and
@@ -91,14 +91,14 @@ const PUBLISHED: [(&str, &str); 16] = [
 
 #[test]
 fn every_mix_is_as_large_as_the_files_that_are_given_out() {
-    let rows = table::rows().unwrap();
+    let rows = models::rows().unwrap();
     let (mut wrong, mut count) = (Vec::new(), 0);
     for (name, files) in PUBLISHED {
-        let row = table::find(rows, name).unwrap();
+        let row = models::find(rows, name).unwrap();
         for file in files.split(',') {
             let (mix, published) = file.trim().split_once(' ').unwrap();
             let published: f64 = published.parse().unwrap();
-            let ours = table::shape(&row, mix).weights.unwrap().in_file() as f64;
+            let ours = models::shape(&row, mix).weights.unwrap().in_file() as f64;
             // The header with the vocabulary is not in ours.
             let percent = (ours / published - 1.0) * 100.0;
             count += 1;
@@ -146,4 +146,13 @@ fn names_tell_the_quantisation() {
     for (number, name) in (0..42).filter_map(|number| Some((number, file_type(number)?))) {
         assert!(nearest(name).is_some(), "{number} {name}");
     }
+}
+
+#[test]
+fn the_table_of_quantizations_parses() {
+    let table: table::Table = crate::memory::data::read(table::TEXT).unwrap();
+    let known: Vec<&str> = plain().collect();
+    assert!(table.variants.iter().all(|variant| known.contains(&variant.of.as_str())));
+    assert!(table.nearest.iter().all(|(_, mix)| known.contains(&mix.as_str())));
+    assert!(table.library.iter().all(|row| is_own(&row.mix) || known.contains(&row.mix.as_str())));
 }

@@ -113,10 +113,19 @@ pub struct ModelShape {
 }
 
 impl ModelShape {
-    /// Bytes of the whole checkpoint, as PyTorch's engines load it; the error says why they are not known.
+    /// Bytes of the weights as the file has them; the error says why they are not known.
+    pub fn weights_in_file(&self) -> Result<u64, String> {
+        self.weights.as_ref().map(WeightSums::in_file).map_err(Clone::clone)
+    }
+
+    /// Bytes of the whole checkpoint, as PyTorch's engines load it.
     pub fn checkpoint(&self) -> Result<u64, String> {
-        let weights = self.weights.as_ref().map_err(Clone::clone)?;
-        Ok(weights.in_file().saturating_add(self.vision))
+        Ok(self.weights_in_file()?.saturating_add(self.vision))
+    }
+
+    /// Numbers that all layers together keep for each sequence; `None` where that of one is not known.
+    pub fn state_numbers(layers: &[Layer]) -> Option<u64> {
+        layers.iter().try_fold(0_u64, |sum, layer| sum.checked_add(layer.recurrent?))
     }
 
     /// Layers that are loaded; 0 where not known.

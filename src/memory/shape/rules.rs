@@ -2,7 +2,7 @@
 //! windows and their patterns, layers that share another's cache, indexers, recurrent and hybrid layers.
 //! Source: llama.cpp 0.6.0's hparams and caches, read on 2026-11-21. Knows nothing of contexts and cache types.
 
-use super::known::{Indexer, Recurrence, Traits, indexer, traits};
+use super::known::{Architecture, Indexer, Recurrence, known};
 use super::model::{Cache, Compressed, Is, Layer, MOST_LAYERS, ModelShape, Storage};
 use crate::memory::gguf::{Gguf, Metadata, Value};
 use crate::memory::quant::file_type;
@@ -37,7 +37,7 @@ pub fn from_gguf(gguf: &Gguf) -> ModelShape {
     let blocks = keys.or_zero("block_count");
     let loaded = blocks.saturating_sub(keys.or_zero("nextn_predict_layers"));
     let count = usize::try_from(loaded.min(MOST_LAYERS)).unwrap_or(0);
-    let traits = traits(&architecture);
+    let traits = known(&architecture);
     let heads = keys.per_layer("attention.head_count", count).unwrap_or_default();
     let vocab = keys.number("vocab_size").or_else(|| metadata.length("tokenizer.ggml.tokens")).unwrap_or(0);
     let parameters = gguf.tensors.iter().fold(0_u64, |sum, tensor| sum.saturating_add(tensor.elements()));
@@ -61,7 +61,7 @@ pub fn from_gguf(gguf: &Gguf) -> ModelShape {
         experts: keys.or_zero("expert_count"),
         experts_used: keys.or_zero("expert_used_count"),
         layers: layers_of(&keys, traits, blocks, count),
-        cache_is: if has_unknown_indexer(&keys) { Is::About } else { Is::Fact },
+        cache_is: if has_unknown_indexer(&keys, traits) { Is::About } else { Is::Fact },
         weights: weights_of(gguf, blocks, count),
         weights_are: Is::Fact,
         projector: 0,
@@ -74,7 +74,7 @@ pub fn from_gguf(gguf: &Gguf) -> ModelShape {
 }
 
 /// What each loaded layer keeps, or why that is not known.
-fn layers_of(keys: &Keys<'_>, traits: Option<Traits>, blocks: u64, count: usize) -> Result<Vec<Layer>, String> {
+fn layers_of(keys: &Keys<'_>, traits: Option<&Architecture>, blocks: u64, count: usize) -> Result<Vec<Layer>, String> {
     match traits {
         _ if keys.architecture.is_empty() => Err("the file names no architecture".to_owned()),
         None => Err(format!("the architecture {} is not known here", keys.architecture.escape_debug())),
@@ -94,9 +94,9 @@ fn weights_of(gguf: &Gguf, blocks: u64, count: usize) -> Result<weights::WeightS
 }
 
 /// Whether an indexer's keys are cached by rules that are not known here.
-fn has_unknown_indexer(keys: &Keys<'_>) -> bool {
+fn has_unknown_indexer(keys: &Keys<'_>, traits: Option<&Architecture>) -> bool {
     let has_one = keys.or_zero("attention.indexer.key_length") > 0;
-    has_one && indexer(keys.architecture).is_none() && keys.architecture != COMPRESSING
+    has_one && traits.is_none_or(|traits| traits.indexer.is_none()) && keys.architecture != COMPRESSING
 }
 
 fn feed_forward(keys: &Keys<'_>, count: usize) -> u64 {
@@ -110,7 +110,7 @@ fn is_latent(keys: &Keys<'_>) -> bool {
         || keys.or_zero("attention.key_length_mla") > 0 && keys.or_zero("attention.value_length_mla") > 0
 }
 
-fn window(keys: &Keys<'_>, traits: Traits) -> Option<u64> {
+fn window(keys: &Keys<'_>, traits: &Architecture) -> Option<u64> {
     let (_, _, default) = traits.window?;
     // Chunked attention has its length in the program, whatever the file says, except for "none".
     let said = keys.number("attention.sliding_window");
@@ -126,7 +126,7 @@ fn window(keys: &Keys<'_>, traits: Traits) -> Option<u64> {
 }
 
 /// Which layers look back over a window only.
-fn windowed(keys: &Keys<'_>, traits: Traits, count: usize) -> Vec<bool> {
+fn windowed(keys: &Keys<'_>, traits: &Architecture, count: usize) -> Vec<bool> {
     let (Some((period, full_first, _)), Some(1..)) = (traits.window, window(keys, traits)) else {
         return vec![false; count];
     };
@@ -148,7 +148,7 @@ fn windowed(keys: &Keys<'_>, traits: Traits, count: usize) -> Vec<bool> {
 }
 
 /// Which layers keep state by sequence, and whether those have attention too.
-fn recurrent(keys: &Keys<'_>, traits: Traits, heads_kv: &[u64]) -> Vec<bool> {
+fn recurrent(keys: &Keys<'_>, traits: &Architecture, heads_kv: &[u64]) -> Vec<bool> {
     let count = heads_kv.len();
     if let Some(said) = keys.per_layer("attention.recurrent_layers", count)
         && traits.recurrence != Recurrence::Never
@@ -192,34 +192,24 @@ fn state_size(keys: &Keys<'_>) -> Option<u64> {
     before?.checked_mul(inner.checked_add(groups)?)?.checked_add(state.checked_mul(inner)?)
 }
 
-/// Lengths of K and V of one head in full and in windowed layers.
-struct Lengths {
-    full: (u64, u64),
-    windowed: (u64, u64),
-}
-
-fn lengths(keys: &Keys<'_>, heads: u64) -> Lengths {
+/// Lengths of K and V of one head in full layers, and in windowed ones.
+fn lengths(keys: &Keys<'_>, heads: u64) -> [(u64, u64); 2] {
     let head = keys.or_zero("embedding_length").checked_div(heads).unwrap_or(0);
     let key = keys.number("attention.key_length").unwrap_or(head);
     let value = keys.number("attention.value_length").unwrap_or(head);
     let value = if is_latent(keys) { 0 } else { value };
-    Lengths {
-        full: (key, value),
-        windowed: (
-            keys.number("attention.key_length_swa").unwrap_or(key),
-            keys.number("attention.value_length_swa").unwrap_or(value),
-        ),
-    }
+    let key_in_window = keys.number("attention.key_length_swa").unwrap_or(key);
+    [(key, value), (key_in_window, keys.number("attention.value_length_swa").unwrap_or(value))]
 }
 
 /// What the keys of an indexer (sparse attention) add to each layer's K, in elements.
-fn indexed(keys: &Keys<'_>, traits: Traits, count: usize) -> Vec<u64> {
+fn indexed(keys: &Keys<'_>, traits: &Architecture, count: usize) -> Vec<u64> {
     // Compressed rows have the indexer's keys beside them, see `compressed`.
     let beside = traits.recurrence == Recurrence::Never && keys.architecture != COMPRESSING;
     let length = if beside { keys.or_zero("attention.indexer.key_length") } else { 0 };
     let said = keys.per_layer("attention.indexer.types", count);
     let lengths = (0_u64..).take(count).map(|layer| {
-        let has_indexer = match (indexer(keys.architecture), &said) {
+        let has_indexer = match (traits.indexer, &said) {
             (Some(Indexer::Sparse), _) => layer >= keys.or_zero("leading_dense_block_count"),
             (Some(_), Some(said)) => {
                 usize::try_from(layer).ok().and_then(|at| said.get(at)).is_some_and(|kind| *kind != 0)
@@ -265,13 +255,13 @@ const PICKED: u64 = 4;
 
 const TOO_LARGE: &str = "its sizes are too large to be true: the header is damaged";
 
-fn layers(keys: &Keys<'_>, traits: Traits, count: usize) -> Result<Vec<Layer>, String> {
+fn layers(keys: &Keys<'_>, traits: &Architecture, count: usize) -> Result<Vec<Layer>, String> {
     if traits.stateless {
         return Ok(vec![Layer { recurrent: Some(0), ..Layer::default() }; count]);
     }
     let heads = keys.per_layer("attention.head_count", count).unwrap_or_else(|| vec![0; count]);
     let heads_kv = keys.per_layer("attention.head_count_kv", count).unwrap_or_else(|| heads.clone());
-    let lengths = lengths(keys, heads.iter().copied().max().unwrap_or(0));
+    let [full, in_windows] = lengths(keys, heads.iter().copied().max().unwrap_or(0));
     let windowed = windowed(keys, traits, count);
     let recurrent = recurrent(keys, traits, &heads_kv);
     let state = state_size(keys);
@@ -282,7 +272,7 @@ fn layers(keys: &Keys<'_>, traits: Traits, count: usize) -> Result<Vec<Layer>, S
     for (index, heads) in heads_kv.iter().enumerate() {
         let in_window = windowed.get(index).copied().unwrap_or(false);
         let is_recurrent = recurrent.get(index).copied().unwrap_or(false);
-        let (key, value) = if in_window { lengths.windowed } else { lengths.full };
+        let (key, value) = if in_window { in_windows } else { full };
         let of_indexer = indexed.get(index).copied().unwrap_or(0);
         let k = key.checked_mul(*heads).and_then(|k| k.checked_add(of_indexer)).ok_or(TOO_LARGE)?;
         let v = value.checked_mul(*heads).ok_or(TOO_LARGE)?;
@@ -295,7 +285,7 @@ fn layers(keys: &Keys<'_>, traits: Traits, count: usize) -> Result<Vec<Layer>, S
         });
     }
     let attention = traits.recurrence != Recurrence::Always;
-    if attention && lengths.full.0 == 0 {
+    if attention && full.0 == 0 {
         return Err("the file does not say how many heads of which length there are".to_owned());
     }
     Ok(layers)

@@ -3,6 +3,7 @@
 //! out (below 0.1 %). Source: llama.cpp's model loaders, read on 2026-11-20. Knows nothing of types and bytes.
 
 use super::figures::{Compressing, Figures, Mla, Recurrent};
+use super::known::known;
 use super::model::MOST_LAYERS;
 use crate::memory::quant::Shape;
 
@@ -190,30 +191,10 @@ impl Figures {
         }
         let inward: Vec<u64> = [hidden, width].into_iter().chain(many).collect();
         let outward: Vec<u64> = [width, hidden].into_iter().chain(many).collect();
-        if self.has_gate() {
+        if known(&self.architecture).is_none_or(|known| !known.ungated) {
             add(&format!("ffn_gate{suffix}"), &inward);
         }
         add(&format!("ffn_up{suffix}"), &inward);
         add(&format!("ffn_down{suffix}"), &outward);
-    }
-
-    /// Whether the feed-forward part has a gate, and so three matrices instead of two.
-    fn has_gate(&self) -> bool {
-        ![
-            "gpt2",
-            "gptj",
-            "gptneox",
-            "falcon",
-            "apertus",
-            "phi2",
-            "mpt",
-            "bloom",
-            "starcoder",
-            "starcoder2",
-            "nemotron",
-            "nemotron_h",
-            "nemotron_h_moe",
-        ]
-        .contains(&self.architecture.as_str())
     }
 }

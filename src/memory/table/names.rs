@@ -3,8 +3,11 @@
 //! other name is not in the table: a variant of a model may have another length, more weights or other layers.
 //! Knows nothing of figures.
 
-use crate::memory::quant;
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
 use crate::memory::shape::Figures;
+use crate::memory::{data, quant};
 
 /// The parts of a name: `Llama-3.1-8B-Instruct` has llama, 3.1, 8b, instruct.
 pub(super) fn words(name: &str) -> Vec<String> {
@@ -31,90 +34,12 @@ pub(super) fn words(name: &str) -> Vec<String> {
 
 /// Words that change neither a model's layers nor its length: how it was taught to answer, what its weights are stored in,
 /// who gave them out, what was trained on top of them.
-const HARMLESS: [&str; 76] = [
-    // What it was taught.
-    "instruct",
-    "it",
-    "chat",
-    "base",
-    "pt",
-    "text",
-    "sft",
-    "dpo",
-    "orpo",
-    "grpo",
-    "rlhf",
-    "rl",
-    "finetune",
-    "finetuned",
-    "ft",
-    "lora",
-    "qlora",
-    "merged",
-    "abliterated",
-    "uncensored",
-    "heretic",
-    "deduped",
-    // What its weights are stored in.
-    "gguf",
-    "ggml",
-    "safetensors",
-    "gptq",
-    "awq",
-    "bnb",
-    "nf4",
-    "int4",
-    "int8",
-    "4bit",
-    "8bit",
-    "bit",
-    "fp4",
-    "fp8",
-    "nvfp4",
-    "mxfp4",
-    "fp16",
-    "bf16",
-    "f16",
-    "f32",
-    "fp32",
-    "w4a16",
-    "w8a8",
-    "w8a16",
-    "dynamic",
-    "quantized",
-    "qat",
-    "ud",
-    "imatrix",
-    "i1",
-    "hqq",
-    "exl2",
-    "exl3",
-    "mlx",
-    "autoround",
-    "marlin",
-    "128g",
-    "g128",
-    "sym",
-    "torchao",
-    "moe_fp8",
-    "bitsandbytes",
-    // Who gives it out.
-    "hf",
-    "hub",
-    "latest",
-    "meta",
-    "google",
-    "nvidia",
-    "microsoft",
-    "mistralai",
-    "openai",
-    "unsloth",
-    "bartowski",
-    "c4ai",
-];
+static HARMLESS: LazyLock<BTreeSet<String>> = LazyLock::new(|| data::read(HARMLESS_WORDS).unwrap_or_default());
+
+const HARMLESS_WORDS: &str = include_str!("../../../knowledge/memory/harmless_words.ron");
 
 fn is_harmless(word: &str) -> bool {
-    HARMLESS.contains(&word) || word.ends_with("bpw") && word.starts_with(|c: char| c.is_ascii_digit())
+    HARMLESS.contains(word) || word.ends_with("bpw") && word.starts_with(|c: char| c.is_ascii_digit())
 }
 
 /// The words of a name that tell, each once, in the name's order.
@@ -224,6 +149,12 @@ mod tests {
     fn is_of_family(rows: &[Figures], name: &str) -> bool {
         let asked = telling(name);
         rows.iter().flat_map(|row| &row.alone).any(|alone| has_letters_of(alone, &asked) && telling(alone) == asked)
+    }
+
+    #[test]
+    fn the_harmless_words_parse() {
+        let words: Vec<String> = data::read(HARMLESS_WORDS).unwrap();
+        assert_eq!(words.len(), HARMLESS.len(), "each once");
     }
 
     #[test]

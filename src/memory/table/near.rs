@@ -24,13 +24,7 @@ fn likeness(asked: &[String], name: &[String]) -> u64 {
     let said: u64 = asked
         .iter()
         .map(|word| match () {
-            () if name.contains(word) => {
-                if tells_size(word) {
-                    6
-                } else {
-                    4
-                }
-            }
+            () if name.contains(word) => 4 + 2 * u64::from(tells_size(word)),
             () if word.starts_with(|c: char| c.is_ascii_digit()) => 0,
             () if name.iter().any(|own| alike(word, own)) => 3,
             () => 0,

@@ -27,15 +27,6 @@ impl Kind {
     }
 }
 
-/// What a request takes of the pool.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Request {
-    /// In layers that attend.
-    pub cache: u64,
-    /// In layers that keep a state.
-    pub state: u64,
-}
-
 /// Bytes of the state of one layer: two a number, but four of all that Qwen3.5 carries on, which is all but a 22nd: the
 /// inputs of its convolution.
 fn state_bytes(shape: &ModelShape, serving: &Serving, numbers: u64) -> u64 {
@@ -47,8 +38,8 @@ fn state_bytes(shape: &ModelShape, serving: &Serving, numbers: u64) -> u64 {
     twice.max(numbers.saturating_mul(2)).div_ceil(serving.tensor_parallel.max(1))
 }
 
-/// One request of `length` tokens; `None` where all layers are of one kind, for which no pages have to be made equal.
-pub(super) fn request(shape: &ModelShape, serving: &Serving, length: u64) -> Option<Request> {
+/// What one request of `length` tokens takes of the pool, in layers that attend and in those that keep a state; `None` where all layers are of one kind, for which no pages have to be made equal.
+pub(super) fn request(shape: &ModelShape, serving: &Serving, length: u64) -> Option<[u64; 2]> {
     let layers = shape.layers.as_ref().ok()?;
     let seen = shape.window.saturating_sub(1).saturating_add(serving.batched_tokens).min(length);
     let kinds = [
@@ -76,7 +67,7 @@ pub(super) fn request(shape: &ModelShape, serving: &Serving, length: u64) -> Opt
         sum.saturating_add(blocks.saturating_mul(kind.layers.div_ceil(size.max(1))))
     });
     let state = states.div_ceil(size.max(1));
-    Some(Request { cache: cache.saturating_mul(group), state: state.saturating_mul(group) })
+    Some([cache, state].map(|blocks| blocks.saturating_mul(group)))
 }
 
 #[cfg(test)]

@@ -22,17 +22,21 @@ pub(crate) struct Output<R> {
     pipe: R,
     /// Readable once the child has exited. `None` where the kernel has none (before 5.3): then the pipe's end counts.
     child: Option<OwnedFd>,
+    /// Reading fails with `TimedOut` from then on.
+    deadline: Option<Instant>,
 }
 
 impl<R: Read + AsFd> Output<R> {
-    pub(crate) fn of(child: &Child, pipe: R) -> Output<R> {
-        Output { pipe, child: process(child).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) }
+    pub(crate) fn of(child: &Child, pipe: R, deadline: Option<Instant>) -> Output<R> {
+        let child = process(child).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        Output { pipe, child, deadline }
     }
+}
 
-    /// As `read`, until then; `TimedOut` where nothing came.
-    pub(crate) fn read_until(&mut self, block: &mut [u8], deadline: Option<Instant>) -> io::Result<usize> {
+impl<R: Read + AsFd> Read for Output<R> {
+    fn read(&mut self, block: &mut [u8]) -> io::Result<usize> {
         loop {
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
                 return Err(io::ErrorKind::TimedOut.into());
             }
@@ -49,12 +53,6 @@ impl<R: Read + AsFd> Output<R> {
     }
 }
 
-impl<R: Read + AsFd> Read for Output<R> {
-    fn read(&mut self, block: &mut [u8]) -> io::Result<usize> {
-        self.read_until(block, None)
-    }
-}
-
 /// The end of what a child says on standard error, which is read all the time: one that writes a lot must not wait.
 #[derive(Debug)]
 pub(crate) struct LastWords {
@@ -64,7 +62,7 @@ pub(crate) struct LastWords {
 
 impl LastWords {
     pub(crate) fn of(child: &Child, errors: ChildStderr) -> LastWords {
-        let mut errors = Output::of(child, errors);
+        let mut errors = Output::of(child, errors, None);
         let kept = Arc::new(Mutex::new(Vec::new()));
         let shared = Arc::clone(&kept);
         let reader = thread::Builder::new().name("last-words".into()).spawn(move || {
@@ -87,6 +85,15 @@ impl LastWords {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         crate::text::harmless(String::from_utf8_lossy(&kept).trim()).into_owned()
     }
+}
+
+/// Waits for a child: its exit status in words, and its last words.
+pub(crate) fn ended(child: &mut Child, words: Option<LastWords>) -> (String, String) {
+    let status = match child.wait() {
+        Ok(status) => status.to_string(),
+        Err(error) => error.to_string(),
+    };
+    (status, words.map(LastWords::said).unwrap_or_default())
 }
 
 /// Ends a child that leads a process group, and whom it started in that group. Not yet waited for, so that its
@@ -115,7 +122,7 @@ mod tests {
         command.args(["-c", "sleep 1000 & echo $!; echo trouble >&2"]).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let (errors, output) = (child.stderr.take().unwrap(), child.stdout.take().unwrap());
-        let (words, mut output) = (LastWords::of(&child, errors), Output::of(&child, output));
+        let (words, mut output) = (LastWords::of(&child, errors), Output::of(&child, output, None));
         let mut said = String::new();
         output.read_to_string(&mut said).unwrap();
         assert_eq!(words.said(), "trouble");
@@ -128,10 +135,11 @@ mod tests {
     fn a_silent_child_is_waited_for_until_the_deadline() {
         let mut child = Command::new("sleep").arg("1000").stdout(Stdio::piped()).spawn().unwrap();
         let output = child.stdout.take().unwrap();
-        let mut output = Output::of(&child, output);
-        let read = output.read_until(&mut [0], Some(Instant::now() + Duration::from_millis(20)));
-        assert_eq!(read.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        let deadline = Instant::now() + Duration::from_millis(20);
+        let mut output = Output::of(&child, output, Some(deadline));
+        assert_eq!(output.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::TimedOut);
         child.kill().unwrap();
+        output.deadline = None;
         assert_eq!(output.read(&mut [0]).unwrap(), 0);
         child.wait().unwrap();
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::child::{LastWords, Output, end_group};
+use super::child::{LastWords, Output, end_group, ended};
 use super::procfs::Procfs;
 use crate::platform::contract::News;
 
@@ -120,9 +120,12 @@ fn one_child(
     };
     pacer.hand(child.stdin.take());
     let words = child.stderr.take().map(|errors| LastWords::of(&child, errors));
-    let output = child.stdout.take().map(|output| BufReader::new(Output::of(&child, output)));
+    let output = child.stdout.take().map(|output| BufReader::new(Output::of(&child, output, None)));
     let (lines, trouble) = output.map_or((0, None), |output| read_lines(output, tell));
-    let why = trouble.unwrap_or_else(|| ended(&mut child, words));
+    let why = trouble.unwrap_or_else(|| match ended(&mut child, words) {
+        (status, said) if said.is_empty() => format!("the sampler ended ({status})"),
+        (status, said) => format!("the sampler ended ({status}): {said}"),
+    });
     // The child may hang in the driver, where no signal reaches it, so it is not waited for.
     end_group(&mut child);
     leaving.push(child);
@@ -154,17 +157,6 @@ fn read_lines(mut output: impl BufRead, tell: &impl Fn(News) -> bool) -> (u64, O
             }
             Err(error) => return (count, Some(format!("the sampler's output could not be understood ({error})"))),
         }
-    }
-}
-
-fn ended(child: &mut Child, words: Option<LastWords>) -> String {
-    let status = match child.wait() {
-        Ok(status) => status.to_string(),
-        Err(error) => error.to_string(),
-    };
-    match words.map(LastWords::said).filter(|said| !said.is_empty()) {
-        Some(said) => format!("the sampler ended ({status}): {said}"),
-        None => format!("the sampler ended ({status})"),
     }
 }
 

@@ -12,15 +12,13 @@ use crate::platform::contract::{Input, Typed};
 use crate::platform::unix::pipe::timespec;
 
 #[derive(Debug)]
-pub struct Bytes(File);
+pub(crate) struct Bytes(File);
 
-impl Bytes {
-    /// Of the terminal on standard input; where a log comes in there, of the one that controls this session.
-    pub fn of_the_terminal() -> io::Result<Bytes> {
-        let stdin = io::stdin();
-        let own = stdin.is_terminal().then(|| stdin.as_fd().try_clone_to_owned().map(File::from));
-        own.unwrap_or_else(|| File::open("/dev/tty")).map(Bytes)
-    }
+/// The terminal on standard input; where a log comes in there, the one that controls this session.
+pub(crate) fn input() -> io::Result<Bytes> {
+    let stdin = io::stdin();
+    let own = stdin.is_terminal().then(|| stdin.as_fd().try_clone_to_owned().map(File::from));
+    own.unwrap_or_else(|| File::open("/dev/tty")).map(Bytes)
 }
 
 impl Input for Bytes {

@@ -23,25 +23,16 @@ use crate::units::WallTime;
 /// The kernel of this machine.
 #[derive(Clone, Debug, Default)]
 pub struct Kernel {
-    procfs: Procfs,
-    spared: Vec<String>,
-    is_held_by_pod: bool,
+    pub(super) procfs: Procfs,
+    /// Programs that the configuration spares.
+    pub(super) spared: Vec<String>,
+    /// Inside a Kubernetes pod, without the leave to signal anything from there.
+    pub(super) is_held_by_pod: bool,
 }
 
 impl Kernel {
     pub fn new(procfs: Procfs) -> Kernel {
         Kernel { procfs, ..Kernel::default() }
-    }
-
-    /// The same, with programs that the configuration spares.
-    pub fn sparing(self, spared: Vec<String>) -> Kernel {
-        Kernel { spared, ..self }
-    }
-
-    /// The same, without the leave to signal anything from inside a Kubernetes pod.
-    #[must_use]
-    pub fn held_by_pod(self, is_held_by_pod: bool) -> Kernel {
-        Kernel { is_held_by_pod, ..self }
     }
 
     /// Whether what it works for is spared, up to the shell or terminal that somebody started that in.
@@ -56,9 +47,7 @@ impl Kernel {
         });
         lines.take_while(|line| !line.is_empty()).find_map(|line| spares(&self.spared, &line))
     }
-}
 
-impl Kernel {
     /// True if a child has a GPU open: a launcher has none open itself, so its ranks prove it. A shell is proved by
     /// nothing that was started in it.
     fn is_launcher(&self, pid: u32, arguments: &[String]) -> bool {
@@ -284,7 +273,8 @@ mod tests {
         let mut child = sleeper();
         let program = std::env::current_exe().unwrap();
         let name = program.file_name().unwrap().to_str().unwrap().to_owned();
-        let protected = |spared: &str| Kernel::default().sparing(vec![spared.to_owned()]).inspect(child.id());
+        let sparing = |spared: &str| Kernel { spared: vec![spared.to_owned()], ..Kernel::default() };
+        let protected = |spared: &str| sparing(spared).inspect(child.id());
         assert!(protected(&name).unwrap().unwrap().protected.is_some(), "{name} runs it");
         assert!(protected("another").unwrap().unwrap().protected.is_none());
         child.kill().unwrap();

@@ -1,19 +1,19 @@
 //! Owns reading this machine once, safely: the sampler runs as a child process with a deadline, since a driver call
 //! may hang for ever and could then not even be interrupted.
 
-use std::io;
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::child::{LastWords, Output, end_group};
+use super::child::{LastWords, Output, end_group, ended};
 use crate::gpu::{Header, SCHEMA, Snapshot};
 use crate::platform::contract::Sampling;
 
 /// How long the driver may take for one reading. Waking a card that sleeps takes about a second.
 const DEADLINE: Duration = Duration::from_secs(2);
 /// More than any machine's snapshot. A longer stream does not come from the sampler.
-const MOST_BYTES: usize = 64 << 20;
+const MOST_BYTES: u64 = 64 << 20;
 
 /// Why there is no reading.
 #[derive(Debug, thiserror::Error)]
@@ -42,14 +42,20 @@ fn complaint(said: &str) -> String {
 }
 
 /// One reading of this machine within 2 s. Blocks for that long at most, whatever the driver does.
-pub(crate) fn read_one_snapshot(sampling: &Sampling) -> Result<(Header, Snapshot), LiveError> {
+pub(crate) fn read_one_snapshot(sampling: &Sampling) -> Result<Snapshot, LiveError> {
     let mut child = sampler(sampling, Some(1)).stderr(Stdio::piped()).spawn()?;
     let deadline = Instant::now() + DEADLINE;
     let words = child.stderr.take().map(|errors| LastWords::of(&child, errors));
-    let result = match read_lines(&mut child, deadline).map(|lines| parse(&lines)) {
-        Ok(Some(parsed)) => parsed,
-        Ok(None) => Err(ended(&mut child, words)),
-        Err(error) => Err(error),
+    let result = match read_lines(&mut child, deadline) {
+        Ok(Some([header, snapshot])) => parse_lines(&header, &snapshot).map_err(LiveError::NotUnderstood),
+        Ok(None) => {
+            // A child that still runs has closed its output and reports nothing more.
+            end_group(&mut child);
+            let (status, said) = ended(&mut child, words);
+            Err(LiveError::Ended { status, said })
+        }
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(LiveError::DriverDoesNotAnswer),
+        Err(error) => Err(error.into()),
     };
     // The child is not waited for: within a driver call, such as closing it, it may outlive any signal for a while.
     end_group(&mut child);
@@ -94,47 +100,21 @@ pub(crate) fn paced_sampler(sampling: &Sampling) -> Command {
     command
 }
 
-/// Two lines, or all that came before the end of the stream.
-fn read_lines(child: &mut Child, deadline: Instant) -> Result<Vec<u8>, LiveError> {
-    let Some(output) = child.stdout.take() else { return Err(io::Error::other("no pipe").into()) };
-    let mut output = Output::of(child, output);
-    let mut bytes = Vec::new();
-    let mut block = vec![0; 64 << 10];
-    while bytes.iter().filter(|byte| **byte == b'\n').count() < 2 && bytes.len() < MOST_BYTES {
-        match output.read_until(&mut block, Some(deadline)) {
-            Ok(0) => break,
-            Ok(count) => bytes.extend(block.iter().take(count)),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(LiveError::DriverDoesNotAnswer),
-            Err(error) => return Err(error.into()),
-        }
+/// The first two lines; `None` where the stream ends before.
+fn read_lines(child: &mut Child, deadline: Instant) -> io::Result<Option<[Vec<u8>; 2]>> {
+    let output = child.stdout.take().ok_or_else(|| io::Error::other("no pipe"))?;
+    let mut output = BufReader::new(Output::of(child, output, Some(deadline))).take(MOST_BYTES);
+    let mut lines = [Vec::new(), Vec::new()];
+    for line in &mut lines {
+        output.read_until(b'\n', line)?;
     }
-    Ok(bytes)
+    Ok(lines.iter().all(|line| line.ends_with(b"\n")).then_some(lines))
 }
 
-/// `None` where there are no two whole lines.
-fn parse(bytes: &[u8]) -> Option<Result<(Header, Snapshot), LiveError>> {
-    let mut lines = bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
-    let (header, snapshot) = (lines.next()?, lines.next()?);
-    Some(parse_lines(header, snapshot).map_err(LiveError::NotUnderstood))
-}
-
-fn parse_lines(header: &[u8], snapshot: &[u8]) -> Result<(Header, Snapshot), String> {
+fn parse_lines(header: &[u8], snapshot: &[u8]) -> Result<Snapshot, String> {
     let header: Header = serde_json::from_slice(header).map_err(|error| error.to_string())?;
     if header.schema > SCHEMA {
         return Err(format!("it is of schema {}, this program reads up to {SCHEMA}", header.schema));
     }
-    let snapshot = serde_json::from_slice(snapshot).map_err(|error| error.to_string())?;
-    Ok((header, snapshot))
-}
-
-/// Why a child that closed its output gave no reading.
-fn ended(child: &mut Child, words: Option<LastWords>) -> LiveError {
-    // A child that still runs has closed its output and reports nothing more.
-    end_group(child);
-    let status = match child.wait() {
-        Ok(status) => status.to_string(),
-        Err(error) => error.to_string(),
-    };
-    LiveError::Ended { status, said: words.map(LastWords::said).unwrap_or_default() }
+    serde_json::from_slice(snapshot).map_err(|error| error.to_string())
 }

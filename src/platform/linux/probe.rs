@@ -17,13 +17,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::gpu::accounts::unaccounted;
 use crate::gpu::sight;
-use crate::gpu::{
-    Device, Driver, GpuProcess, Header, Holder, Host, Nature, ProcessKind, Reading, SCHEMA, Snapshot, Vantage,
-};
+use crate::gpu::{Device, Driver, GpuProcess, Header, Holder, Host, Nature, ProcessKind, Reading, Snapshot, Vantage};
+use crate::platform::contract::{Sampling, write_line};
 use crate::platform::host::HostMemory;
 use crate::platform::linux::procfs::Procfs;
 use crate::platform::linux::procfs::power::Power;
@@ -32,48 +31,38 @@ use holders::Holders;
 use kin::Families;
 pub use moment::Moment;
 use nvml::{DeviceReading, NvmlDriver};
-use people::People;
+use people::{People, is_gone, on_device};
 use rest::{Rest, Resting, Sleepers};
 use trouble::Trouble;
-
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The driver's library; `None` looks for the system's.
-    pub nvml_library: Option<PathBuf>,
-    /// Where processes are read.
-    pub procfs: Procfs,
-    /// From one reading to the next.
-    pub interval: Duration,
-}
 
 /// Writes the stream: a header line, then a snapshot a line, each flushed, until `count` are written or the reader of
 /// `out` has gone, which is no error. Errors are those of writing. `orders`: who reads says there, in lines of seconds,
 /// how far apart readings should be from then on.
 pub fn run(
-    options: &Options,
+    sampling: &Sampling,
     out: &mut (impl Write + AsFd),
     count: Option<u64>,
     orders: Option<impl Read + AsFd>,
 ) -> io::Result<()> {
-    match stream(options, out, count, orders) {
+    match stream(sampling, out, count, orders) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }
 }
 
 fn stream(
-    options: &Options,
+    sampling: &Sampling,
     out: &mut (impl Write + AsFd),
     count: Option<u64>,
     mut orders: Option<impl Read + AsFd>,
 ) -> io::Result<()> {
-    let mut sampler = Sampler::new(options.nvml_library.clone(), options.procfs.clone());
+    let mut sampler = Sampler::new(sampling.nvml_library.clone(), sampling.procfs());
     if count.is_none() {
         sampler.holders.not_at_first(Instant::now());
     }
     write_line(out, &sampler.header())?;
     let mut written = 0;
-    let (mut last, mut due, mut interval) = (Instant::now(), Instant::now(), options.interval);
+    let (mut last, mut due, mut interval) = (Instant::now(), Instant::now(), sampling.interval);
     while count.is_none_or(|count| written < count) {
         match pace::wait_until(due, &*out, orders.as_ref()) {
             pace::Woken::ReaderGone => break,
@@ -94,13 +83,6 @@ fn stream(
         }
     }
     Ok(())
-}
-
-fn write_line(out: &mut impl Write, value: &impl serde::Serialize) -> io::Result<()> {
-    let mut line = serde_json::to_vec(value)?;
-    line.push(b'\n');
-    out.write_all(&line)?;
-    out.flush()
 }
 
 /// The driver, /proc, and what is remembered from one reading to the next.
@@ -139,11 +121,7 @@ impl Sampler {
 
     /// The stream's first line.
     pub fn header(&self) -> Header {
-        Header {
-            schema: SCHEMA,
-            program: concat!("oomdoctor ", env!("CARGO_PKG_VERSION")).into(),
-            boot_id: self.procfs.boot_id(),
-        }
+        Header::of_boot(self.procfs.boot_id())
     }
 
     /// Reads what is due at this moment; the moments must not go back. Hangs where the driver hangs.
@@ -180,7 +158,7 @@ impl Sampler {
             (Rest::Asleep, _) => {
                 self.driver.let_go();
                 self.last = None;
-                return (Driver::Unavailable { unavailable: Trouble::Asleep.sentence() }, Vec::new());
+                return (Driver::Unavailable { unavailable: Trouble::Asleep.to_string() }, Vec::new());
             }
             (Rest::LetGo, Some(last)) => {
                 self.driver.let_go();
@@ -193,10 +171,10 @@ impl Sampler {
         log::debug!("driver read in {:?}", began.elapsed());
         let mut readings = reading.devices;
         // Only in a PID namespace of our own is the number needed each time; a driver may not tell it.
-        if !self.people.in_initial_namespace() && readings.iter().any(|device| device.minor.is_none()) {
+        if !self.people.in_initial_namespace() && readings.iter().any(|reading| reading.minor.is_none()) {
             let numbers = self.procfs.card_numbers();
-            for device in readings.iter_mut().filter(|device| device.minor.is_none()) {
-                device.minor = device.bus_id.known().and_then(|bus_id| number_at(&numbers, bus_id));
+            for reading in readings.iter_mut().filter(|reading| reading.minor.is_none()) {
+                reading.minor = reading.device.bus_id.known().and_then(|bus_id| number_at(&numbers, bus_id));
             }
         }
         let mut devices: Vec<Device> = readings.into_iter().map(|device| join(&mut self.people, device)).collect();
@@ -225,9 +203,11 @@ impl Sampler {
         let mut launchers = Vec::new();
         for stat in &groups.launchers {
             let open = self.procfs.open_driver_files(stat.pid);
-            let used = open.map_or_else(Reading::from, |_| Reading::Known(Bytes::ZERO));
-            let row = self.people.described(stat).unlisted(stat.pid, used);
-            launchers.push(GpuProcess { group: groups.leaders.get(&stat.pid).copied(), ..row });
+            launchers.push(GpuProcess {
+                used_bytes: open.map_or_else(Reading::from, |_| Reading::Known(Bytes::ZERO)),
+                group: groups.leaders.get(&stat.pid).copied(),
+                ..self.people.described(stat)
+            });
         }
         launchers
     }
@@ -247,9 +227,8 @@ fn locate(procfs: &Procfs, devices: &[Device], holders: &mut [Holder]) {
 /// The driver's index of the GPU whose device file this is.
 fn index_of(path: &str, numbers: &[(String, u32)], devices: &[Device]) -> Option<u32> {
     let number: u32 = path.rsplit("/nvidia").next()?.parse().ok()?;
-    let (bus_id, _) = numbers.iter().find(|(_, known)| *known == number)?;
     let mut devices = devices.iter();
-    let device = devices.find(|device| device.bus_id.known().is_some_and(|id| id.to_lowercase().ends_with(bus_id)))?;
+    let device = devices.find(|device| device.bus_id.known().and_then(|id| number_at(numbers, id)) == Some(number))?;
     Some(device.index)
 }
 
@@ -260,35 +239,26 @@ fn join(people: &mut People, reading: DeviceReading) -> Device {
     for row in &reading.rows {
         let person = people.look(row.pid, reading.minor);
         // The MPS list is up to 5 s old; a client that has exited since uses nothing.
-        if row.kind == ProcessKind::Mps && local && person.is_gone() {
+        if row.kind == ProcessKind::Mps && local && is_gone(person) {
             continue;
         }
         let sm_percent = match &reading.sm_percent {
             Reading::Known(by_pid) => by_pid.get(&row.pid).cloned().unwrap_or(Reading::Known(0)),
             unknown => unknown.clone().map(|_| 0),
         };
-        processes.push(person.on_device(row, sm_percent));
+        processes.push(on_device(person, row, sm_percent));
     }
-    let (unaccounted_bytes, unknown_rows) = unaccounted(&reading.memory.used_bytes, &processes);
+    let (unaccounted_bytes, unknown_rows) = unaccounted(&reading.device.memory.used_bytes, &processes);
     let unaccounted_bytes = match reading.listed {
         Reading::Known(()) => unaccounted_bytes,
         // Where the driver gives no list, what is used is not unexplained: the explanation may not be seen.
         unseen => unseen.map(|()| Bytes::ZERO),
     };
     Device {
-        index: reading.index,
-        error: reading.error,
-        nature: reading.nature,
-        memory: reading.memory,
         unaccounted_includes_unknown_rows: unknown_rows,
-        uuid: reading.uuid,
-        bus_id: reading.bus_id,
-        name: reading.name,
         unaccounted_bytes,
-        utilization_percent: reading.utilization_percent,
-        temperature_celsius: reading.temperature_celsius,
-        power_watts: reading.power_watts,
         processes: by_size(processes),
+        ..reading.device
     }
 }
 

@@ -28,7 +28,7 @@ pub fn ask(procfs: &Procfs, key: ProcessKey, release: &Release, note: impl Fn(No
     for change in release.changes(looked.as_ref())? {
         release.accepted(&send(procfs, key, &server, &change, &note)?)?;
     }
-    Ok(format!("{} took the request", release.program()))
+    Ok(format!("{} took the request", release.way.program))
 }
 
 /// Sends one request, after checking again that the server belongs to the process.
@@ -42,7 +42,7 @@ fn send(
     is_same(procfs, key)?;
     belongs_to(procfs, key, server.at)?;
     let body = request.body.as_deref().map(|body| format!(" {body}")).unwrap_or_default();
-    let verb = if request.method == Method::Get { "GET" } else { "POST" };
+    let verb = request.method.as_ref();
     note(Note::Sent(format!("{verb} {}{}{body}", server.base, request.path)));
     let answer = server.send(request);
     note(Note::Answered(match &answer {

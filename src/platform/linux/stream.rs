@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Pid, getpid};
 
-use crate::platform::unix::output::check_open;
+use crate::platform::unix::output::check_output_open;
 
 /// What was standard output, for the readings alone: a driver's library prints there, too, and what it prints goes nowhere
 /// from now on. A process that the library forks off finds it closed once it runs a program, and writes nothing to it as
@@ -23,7 +23,7 @@ const LEAST_DESCRIPTOR: i32 = 64;
 impl Stream {
     /// Standard output from now on.
     pub(super) fn new() -> io::Result<Stream> {
-        check_open()?;
+        check_output_open()?;
         let stdout = io::stdout();
         // A low limit on descriptors may leave only the lower ones.
         let file = fcntl_dupfd_cloexec(stdout.as_fd(), LEAST_DESCRIPTOR)

@@ -21,6 +21,6 @@ extern "C" fn look() {
 }
 
 /// Fails where there is no standard output.
-pub(crate) fn check_open() -> io::Result<()> {
+pub(crate) fn check_output_open() -> io::Result<()> {
     if WAS_CLOSED.load(Ordering::Relaxed) { Err(io::Error::other("standard output is closed")) } else { Ok(()) }
 }

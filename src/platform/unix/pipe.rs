@@ -13,10 +13,10 @@ use crate::platform::{contract, regular};
 
 /// A pipe, or whatever standard input is.
 #[derive(Debug)]
-pub struct Pipe(File);
+pub(crate) struct Pipe(File);
 
 impl Pipe {
-    pub fn new(file: File) -> Pipe {
+    pub(crate) fn new(file: File) -> Pipe {
         Pipe(file)
     }
 }
@@ -38,7 +38,7 @@ impl contract::Pipe for Pipe {
 }
 
 /// Opens a named pipe without waiting for its writer.
-pub(crate) fn open_named(path: &Path) -> io::Result<File> {
+pub(crate) fn open_named_pipe(path: &Path) -> io::Result<File> {
     let pipe = regular::open_without_waiting(path)?;
     // Only opening must not wait; reading may.
     rustix::fs::fcntl_setfl(&pipe, OFlags::RDONLY)?;

@@ -14,18 +14,18 @@ const ROOTS_STATE: &str = "/root/.local/state";
 
 /// What the environment says about where files are.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Places {
-    pub config_home: Option<PathBuf>,
-    pub state_home: Option<PathBuf>,
-    pub home: Option<PathBuf>,
-    pub user: u32,
+struct Places {
+    config_home: Option<PathBuf>,
+    state_home: Option<PathBuf>,
+    home: Option<PathBuf>,
+    user: u32,
     /// Root by way of sudo.
-    pub through_sudo: bool,
+    through_sudo: bool,
 }
 
 impl Places {
     /// What this process's environment says. Relative paths don't count, as the specification demands.
-    pub(crate) fn here() -> Places {
+    fn here() -> Places {
         Places {
             config_home: absolute_path("XDG_CONFIG_HOME"),
             state_home: absolute_path("XDG_STATE_HOME"),
@@ -36,13 +36,13 @@ impl Places {
     }
 
     /// The settings folder. It is only read, so under sudo it may be the caller's.
-    pub(crate) fn config(&self) -> Option<PathBuf> {
+    fn config(&self) -> Option<PathBuf> {
         let base = self.config_home.clone().or_else(|| Some(self.home.as_ref()?.join(".config")))?;
         Some(base.join("oomdoctor"))
     }
 
     /// The folder for what this program writes.
-    pub(crate) fn state(&self) -> Option<PathBuf> {
+    fn state(&self) -> Option<PathBuf> {
         let own = self.state_home.clone().or_else(|| Some(self.home.as_ref()?.join(".local/state")));
         let base = match own {
             // Root writes nothing into another user's home.
@@ -55,6 +55,18 @@ impl Places {
     }
 }
 
+pub(crate) fn home() -> Option<PathBuf> {
+    Places::here().home
+}
+
+pub(crate) fn config_folder() -> Option<PathBuf> {
+    Places::here().config()
+}
+
+pub(crate) fn state_folder() -> Option<PathBuf> {
+    Places::here().state()
+}
+
 /// The path in an environment variable. Relative ones do not count, as the specification demands.
 fn absolute_path(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
@@ -62,7 +74,7 @@ fn absolute_path(variable: &str) -> Option<PathBuf> {
 
 /// Makes a folder that only its owner may look into, and those above it. One that is somebody else's, or a link that
 /// somebody else made, is refused: who owns it could read along, or put a link where a file of ours goes.
-pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
+pub(crate) fn make_private_folder(folder: &Path) -> io::Result<()> {
     make_folder_for(rustix::process::geteuid().as_raw(), folder)
 }
 
@@ -101,12 +113,13 @@ fn is_trusted_with_code(owner: u32, user: u32) -> bool {
     user != 0 || owner == 0
 }
 
+/// Creates a file that only its owner may read. Fails if the name is taken, also by a link.
 pub(crate) fn new_private_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
 /// Opens a file to append to and makes it readable only for its owner. A link is not followed.
-pub(crate) fn append_to(path: &Path) -> io::Result<File> {
+pub(crate) fn append_to_private_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options
         .append(true)
@@ -190,8 +203,8 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("a/oomdoctor/signals.log");
         for _ in 0..2 {
-            make_folder(path.parent().unwrap()).unwrap();
-            append_to(&path).unwrap();
+            make_private_folder(path.parent().unwrap()).unwrap();
+            append_to_private_file(&path).unwrap();
         }
         assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
     }
@@ -220,8 +233,8 @@ mod tests {
         fs::write(&path, "before\n").unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
         symlink(&path, &link).unwrap();
-        assert!(append_to(&link).unwrap_err().to_string().ends_with("is a link"));
-        append_to(&path).unwrap().write_all(b"after\n").unwrap();
+        assert!(append_to_private_file(&link).unwrap_err().to_string().ends_with("is a link"));
+        append_to_private_file(&path).unwrap().write_all(b"after\n").unwrap();
         assert_eq!((fs::read_to_string(&path).unwrap().as_str(), mode(&path)), ("before\nafter\n", 0o600));
     }
 

@@ -11,13 +11,18 @@ use signal_hook::iterator::Signals;
 
 use super::faults::give_back_on_fault;
 use crate::platform::contract::Asked;
+#[cfg(target_os = "linux")]
+use crate::platform::linux::more_ending_signals;
+#[cfg(not(target_os = "linux"))]
+use crate::platform::macos::more_ending_signals;
 
-/// Tells of signals until `tell` answers that nobody listens; `more` are the system's own that would end this program.
-pub(crate) fn listen(more: impl Iterator<Item = i32>, tell: impl Fn(Asked) -> bool + Send + 'static) -> io::Result<()> {
+/// Passes on what the system asks until `tell` answers that nobody listens.
+/// From now on a fault of this program restores the terminal.
+pub(crate) fn listen_to_signals(tell: impl Fn(Asked) -> bool + Send + 'static) -> io::Result<()> {
     // All signals that end a program that does not handle them.
     let ending = [SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU];
     let others = [SIGTSTP, SIGCONT, SIGWINCH, SIGUSR1, SIGUSR2, SIGXFSZ];
-    let mut signals = Signals::new(ending.into_iter().chain(others).chain(more))?;
+    let mut signals = Signals::new(ending.into_iter().chain(others).chain(more_ending_signals()))?;
     give_back_on_fault();
     thread::Builder::new().name("signals".into()).spawn(move || {
         for signal in signals.forever() {

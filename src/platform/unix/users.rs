@@ -19,15 +19,15 @@ impl Users {
         Users { names }
     }
 
-    /// The name of the user who runs this.
-    pub(crate) fn own_name() -> String {
-        Users::read().name(rustix::process::getuid().as_raw())
-    }
-
     /// The user's name, or the number where it has none.
     pub(crate) fn name(&self, uid: u32) -> String {
         self.names.get(&uid).cloned().unwrap_or_else(|| uid.to_string())
     }
+}
+
+/// The name of the user who runs this program.
+pub(crate) fn user_name() -> String {
+    Users::read().name(rustix::process::getuid().as_raw())
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ const AHEAD: usize = 4;
 
 /// A pipe, or whatever standard input is.
 #[derive(Debug)]
-pub struct Pipe {
+pub(crate) struct Pipe {
     blocks: Receiver<io::Result<Vec<u8>>>,
     /// Of the last block what nobody took yet.
     left: Vec<u8>,
@@ -20,7 +20,7 @@ pub struct Pipe {
 
 impl Pipe {
     /// Reads this one from now on.
-    pub fn new(mut file: File) -> Pipe {
+    pub(crate) fn new(mut file: File) -> Pipe {
         let (sender, blocks) = sync_channel(AHEAD);
         let reader = thread::Builder::new().name("pipe-blocks".into());
         // Without a thread it reads as ended.

@@ -5,22 +5,36 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use super::pattern::{Pattern, group, pattern, replace};
+use serde::Deserialize;
+
+use super::table::{Pattern, group, table};
 
 const IP: &str = "IP";
 const MAC: &str = "MAC";
 /// Bytes before an address that are read.
 const BEFORE: usize = 48;
 
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Table {
+    v4: Pattern,
+    v6: Pattern,
+    macs: Pattern,
+    told: Pattern,
+    version: Pattern,
+}
+
+static TABLE: LazyLock<Table> = LazyLock::new(|| table("addresses"));
+
 /// The text without addresses.
 pub(super) fn left_out(text: &str) -> String {
-    let text = replace(&MACS, text, |found| {
+    let text = TABLE.macs.replace(text, |found| {
         let all = found.get(0)?;
         // Six pairs of digits with dashes may be a date or part of a longer name.
         let sure = group(found, "dashed").is_none_or(|mac| mac.bytes().any(|byte| byte.is_ascii_alphabetic()));
         (sure && alone(text, all.range(), &[':', '-'])).then(|| MAC.to_owned())
     });
-    let text = replace(&V6, &text, |found| {
+    let text = TABLE.v6.replace(&text, |found| {
         let all = found.get(0)?;
         // A colon at the end belongs to the sentence: "fe80::1: unreachable".
         let bare = all.as_str().trim_end_matches(':');
@@ -34,35 +48,13 @@ pub(super) fn left_out(text: &str) -> String {
         let rest = all.as_str().get(bare.len()..)?;
         (sure && !same_everywhere && alone(&text, all.range(), &['.'])).then(|| format!("{IP}{rest}"))
     });
-    replace(&V4, &text, |found| {
+    TABLE.v4.replace(&text, |found| {
         let all = found.get(0)?;
         let address: Ipv4Addr = all.as_str().parse().ok()?;
         let same_everywhere = address.is_loopback() || address.is_unspecified() || address.is_broadcast();
         (!same_everywhere && is_address(&text, all.range(), address)).then(|| IP.to_owned())
     })
 }
-
-static V4: Pattern = LazyLock::new(|| pattern(r"(?:\d{1,3}\.){3}\d{1,3}"));
-static V6: Pattern = LazyLock::new(|| pattern(r"[0-9A-Fa-f]{0,4}:[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:.]*(?:%[\w.-]+)?"));
-static MACS: Pattern = LazyLock::new(|| {
-    pattern(
-        r"(?:[0-9A-Fa-f]{2}:){5}(?:[0-9A-Fa-f]{2}:)*[0-9A-Fa-f]{2}|(?P<dashed>(?:[0-9A-Fa-f]{2}-){5}[0-9A-Fa-f]{2})",
-    )
-});
-/// Text that makes the four numbers behind it an address.
-static TOLD: Pattern = LazyLock::new(|| {
-    pattern(concat!(
-        r"(?i)(?://|@|\[|\b(?:ip|ipv4|inet|addr|address|host|hostname|server|client|peer|remote|endpoint|node|ssh|ping|via",
-        r"|gateway|nameserver|brd|src|dst|forwarded-for|real-ip|server at|connect(?:ed|ing|ion)?(?: (?:to|from))?|listening (?:on|at)|master_addr)[\x22']?[ \t]*[:=(]*[ \t]*[\x22']?)$"
-    ))
-});
-/// Text that makes them a version: "libfoo 8.9.2.26", "cu12==12.8.4.1", "Chrome/148.0.0.0", "v1.2.3.4".
-static VERSION: Pattern = LazyLock::new(|| {
-    pattern(concat!(
-        r"(?i)(?:[\w)](?:[=~<>!]=|[<>-])|[a-z]/|[\w.-]*(?:version|driver|release|build|cuda|cudnn|cublas|nccl|cufft|curand|cusparse|cu\d\d",
-        r"|tensorrt|python|lib|runtime|firmware|vbios|nvidia)[\w.-]*[\x22']?[ \t]*[:=(]*[ \t]*[\x22']?v?)$"
-    ))
-});
 
 fn is_address(text: &str, at: Range<usize>, address: Ipv4Addr) -> bool {
     if !alone(text, at.clone(), &['.', '_']) {
@@ -82,12 +74,8 @@ fn is_address(text: &str, at: Range<usize>, address: Ipv4Addr) -> bool {
         return !line.ends_with("==");
     }
     let told =
-        with_port || is_match(&TOLD, line) || [" port ", " - - [", "/"].iter().any(|sign| behind.starts_with(sign));
-    told && !line.ends_with("==") || first == 10 && !is_match(&VERSION, line)
-}
-
-fn is_match(pattern: &Pattern, text: &str) -> bool {
-    pattern.as_ref().is_some_and(|pattern| pattern.is_match(text))
+        with_port || TABLE.told.is_match(line) || [" port ", " - - [", "/"].iter().any(|sign| behind.starts_with(sign));
+    told && !line.ends_with("==") || first == 10 && !TABLE.version.is_match(line)
 }
 
 /// Whether this is not part of a longer word, nor of one joined by these signs.
@@ -105,11 +93,6 @@ fn alone(text: &str, at: Range<usize>, signs: &[char]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_pattern_is_one() {
-        assert!([&V4, &V6, &MACS, &TOLD, &VERSION].iter().all(|pattern| pattern.is_some()));
-    }
 
     #[test]
     fn addresses_go() {

@@ -1,5 +1,5 @@
-//! Owns how a pattern ignores case: each ASCII letter becomes a class of both cases. The regex crate would need Unicode
-//! case tables for it (150 kB in the program).
+//! Owns how a pattern ignores case and the letters beyond ASCII. Each ASCII letter becomes a class of both cases: the regex
+//! crate would need Unicode case tables for it (150 kB in the program).
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -29,6 +29,30 @@ pub(super) fn both_cases(source: &str) -> String {
                 out.extend(['[', letter.to_ascii_lowercase(), letter.to_ascii_uppercase(), ']']);
             }
             other => out.push(other),
+        }
+    }
+    out
+}
+
+/// Limits `\w`, `\d` and `\b` to ASCII: names of settings are ASCII, and Unicode classes are slow to search.
+pub(super) fn ascii(source: &str) -> String {
+    let mut out = String::with_capacity(source.len() * 2);
+    let mut in_class = false;
+    let mut rest = source.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '\\' => match (rest.next(), in_class) {
+                (Some('w'), true) => out.push_str("0-9A-Za-z_"),
+                (Some('w'), false) => out.push_str("[0-9A-Za-z_]"),
+                (Some('b'), _) => out.push_str(r"(?-u:\b)"),
+                (Some('d'), true) => out.push_str("0-9"),
+                (Some('d'), false) => out.push_str("[0-9]"),
+                (other, _) => out.extend(['\\'].into_iter().chain(other)),
+            },
+            other => {
+                in_class = other == '[' || in_class && other != ']';
+                out.push(other);
+            }
         }
     }
     out

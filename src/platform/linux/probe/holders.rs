@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::people::People;
-use crate::gpu::{Holder, Reading};
+use crate::gpu::Holder;
 use crate::platform::linux::procfs::{ProcError, Procfs};
 use crate::units::Bytes;
 
@@ -58,7 +58,7 @@ impl Holders {
         self.found.retain_mut(|holder| {
             let stat = procfs.stat(holder.process.pid).ok().filter(|stat| Some(stat.key()) == holder.process.key());
             let Some(stat) = stat else { return false };
-            holder.process = people.described(&stat).unlisted(stat.pid, Reading::NotAvailable);
+            holder.process = people.described(&stat);
             true
         });
         self.found.iter().filter(|holder| !listed.contains(&holder.process.pid)).cloned().collect()
@@ -99,8 +99,7 @@ fn holder(procfs: &Procfs, people: &People, pid: u32) -> Result<Option<Holder>, 
         return Ok(None);
     }
     let stat = procfs.stat(pid)?;
-    let process = people.described(&stat).unlisted(pid, Reading::NotAvailable);
-    Ok(Some(Holder { process, devices, gpus: Vec::new() }))
+    Ok(Some(Holder { process: people.described(&stat), devices, gpus: Vec::new() }))
 }
 
 #[cfg(test)]

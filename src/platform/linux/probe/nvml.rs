@@ -94,7 +94,7 @@ impl NvmlDriver {
         match &mut self.state {
             State::Open(open) => DriverReading { devices: open.refresh(moment), driver: open.driver.clone() },
             State::Closed { trouble, .. } => {
-                let unavailable = trouble.as_ref().map(Trouble::sentence).unwrap_or_default();
+                let unavailable = trouble.as_ref().map(Trouble::to_string).unwrap_or_default();
                 DriverReading { driver: Driver::Unavailable { unavailable }, devices: Vec::new() }
             }
         }
@@ -127,7 +127,7 @@ impl NvmlDriver {
                 State::Closed { trouble: Some(Trouble::VersionMismatch(module())), retry_at: Some(now + SLOW) }
             }
             Err(trouble) => {
-                log::info!("driver not opened: {}", trouble.sentence());
+                log::info!("driver not opened: {}", trouble);
                 State::Closed { trouble: Some(trouble), retry_at: Some(now + SLOW) }
             }
         };

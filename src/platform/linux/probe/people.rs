@@ -12,7 +12,6 @@ use crate::platform::linux::procfs::machine::BootClock;
 use crate::platform::linux::procfs::place::Place;
 use crate::platform::linux::procfs::{OpenCards, ProcError, Procfs, Stat, Watched, command_line};
 use crate::platform::unix::users::Users;
-use crate::units::{Bytes, WallTime};
 
 /// How far above a process that wiped its own arguments one is looked for that has them still.
 const ANCESTORS_ASKED: usize = 4;
@@ -23,31 +22,10 @@ pub(super) const LOOK_AGAIN: u32 = 30;
 /// The files of at most this many processes stay open; each has two, and a login session may have 1,024 open files.
 const MOST_WATCHED: usize = 200;
 
-/// What /proc says of one PID of the driver.
-#[derive(Clone, Debug)]
-pub(super) struct Person {
-    start_ticks: Reading<u64>,
-    started_at: Reading<WallTime>,
-    uid: Reading<u32>,
-    user: Reading<String>,
-    command: Reading<String>,
-    parent_pid: Reading<u32>,
-    session: Reading<u32>,
-    state: Reading<char>,
-    cpu_ticks: Reading<u64>,
-    container: Option<String>,
-    managed_by: Option<String>,
-    recognised_as: Option<String>,
-    protected: Option<String>,
-    server_command: Option<String>,
-    proved: bool,
-    image: Option<u32>,
-}
-
 /// What a PID was found to be at this refresh.
 #[derive(Clone, Debug)]
 struct Found {
-    person: Person,
+    person: GpuProcess,
     /// It is the driver's process only on GPUs whose device file it has open, which are these; `None` where
     /// no proof is needed.
     only_on: Option<OpenCards>,
@@ -55,67 +33,42 @@ struct Found {
     is_on_one: bool,
 }
 
-impl Person {
-    fn unknown(reason: ProcError) -> Person {
-        Person {
-            start_ticks: reason.clone().into(),
-            started_at: reason.clone().into(),
-            uid: reason.clone().into(),
-            user: reason.clone().into(),
-            command: reason.clone().into(),
-            parent_pid: reason.clone().into(),
-            session: reason.clone().into(),
-            state: reason.clone().into(),
-            cpu_ticks: reason.into(),
-            container: None,
-            managed_by: None,
-            recognised_as: None,
-            protected: None,
-            server_command: None,
-            proved: false,
-            image: None,
-        }
+/// A PID of which nothing can be said, for this reason.
+fn unknown(pid: u32, reason: ProcError) -> GpuProcess {
+    GpuProcess {
+        pid,
+        kind: ProcessKind::Unlisted,
+        container: None,
+        managed_by: None,
+        recognised_as: None,
+        protected: None,
+        server_command: None,
+        proved: false,
+        group: None,
+        image: None,
+        start_ticks: reason.clone().into(),
+        started_at: reason.clone().into(),
+        used_bytes: Reading::NotAvailable,
+        sm_percent: Reading::NotAvailable,
+        uid: reason.clone().into(),
+        user: reason.clone().into(),
+        command: reason.clone().into(),
+        parent_pid: reason.clone().into(),
+        session: reason.clone().into(),
+        state: reason.clone().into(),
+        cpu_ticks: reason.into(),
     }
+}
 
-    /// Whether we looked for it where it would have to be and it is not there.
-    pub(super) fn is_gone(&self) -> bool {
-        self.start_ticks == Reading::NotAvailable
-    }
+/// The row of a process on one device.
+pub(super) fn on_device(process: &GpuProcess, row: &MergedRow, sm_percent: Reading<u32>) -> GpuProcess {
+    let used_bytes = row.used_bytes.clone();
+    GpuProcess { pid: row.pid, kind: row.kind, used_bytes, sm_percent, ..process.clone() }
+}
 
-    /// The same where the driver lists it nowhere.
-    pub(super) fn unlisted(&self, pid: u32, used_bytes: Reading<Bytes>) -> GpuProcess {
-        let row = MergedRow { pid, kind: ProcessKind::Unlisted, used_bytes };
-        self.on_device(&row, Reading::NotAvailable)
-    }
-
-    /// Its row on one device.
-    pub(super) fn on_device(&self, row: &MergedRow, sm_percent: Reading<u32>) -> GpuProcess {
-        let Person { start_ticks, started_at, uid, user, command, parent_pid, session, state, cpu_ticks, .. } =
-            self.clone();
-        GpuProcess {
-            pid: row.pid,
-            kind: row.kind,
-            container: self.container.clone(),
-            managed_by: self.managed_by.clone(),
-            recognised_as: self.recognised_as.clone(),
-            protected: self.protected.clone(),
-            server_command: self.server_command.clone(),
-            proved: self.proved,
-            group: None,
-            image: self.image,
-            start_ticks,
-            started_at,
-            used_bytes: row.used_bytes.clone(),
-            sm_percent,
-            uid,
-            user,
-            command,
-            parent_pid,
-            session,
-            state,
-            cpu_ticks,
-        }
-    }
+/// True if a process was looked for where it would have to be and is not there.
+pub(super) fn is_gone(process: &GpuProcess) -> bool {
+    process.start_ticks == Reading::NotAvailable
 }
 
 /// Looks PIDs up, and remembers between refreshes which process each one was.
@@ -132,11 +85,11 @@ pub(super) struct People {
     /// This refresh's look-ups: a PID may stand on several devices.
     current: HashMap<u32, Found>,
     /// Who is shown for a PID that is not the driver's process.
-    nobody: Person,
+    nobody: GpuProcess,
     /// The stats that this refresh has read, with the command lines.
     stats: HashMap<u32, (Stat, String)>,
     /// Who was described lately, as which stat, and how many refreshes ago.
-    described: HashMap<u32, (Stat, Person, u32)>,
+    described: HashMap<u32, (Stat, GpuProcess, u32)>,
     /// The open files of those who are listed.
     watched: HashMap<u32, Watched>,
     most_watched: usize,
@@ -152,7 +105,7 @@ impl People {
             own_manager: procfs.own_cgroup().and_then(|text| Place::manager(&text)),
             listed_before: HashMap::new(),
             current: HashMap::new(),
-            nobody: Person::unknown(ProcError::Gone),
+            nobody: unknown(0, ProcError::Gone),
             stats: HashMap::new(),
             described: HashMap::new(),
             watched: HashMap::new(),
@@ -162,10 +115,10 @@ impl People {
     }
 
     /// Who this PID is that a GPU with this device file's number lists, looked up once a refresh.
-    pub(super) fn look(&mut self, pid: u32, minor: Option<u32>) -> &Person {
+    pub(super) fn look(&mut self, pid: u32, minor: Option<u32>) -> &GpuProcess {
         if !self.current.contains_key(&pid) {
             let found = self.person(pid).unwrap_or_else(|error| Found {
-                person: Person::unknown(error),
+                person: unknown(pid, error),
                 only_on: None,
                 is_on_one: false,
             });
@@ -214,13 +167,6 @@ impl People {
         self.initial_namespace
     }
 
-    /// The process's user and command line as they are shown.
-    fn user_and_command(&self, stat: &Stat) -> (Reading<u32>, Reading<String>, Reading<String>) {
-        let uid = self.procfs.uid(stat.pid).map_or_else(Reading::from, Reading::Known);
-        let user = uid.clone().map(|uid| self.users.name(uid));
-        (uid, user, self.command(stat))
-    }
-
     /// Reads the open file of a process if that still works. If it does not, the process has exited, and its PID may belong
     /// to another one by now.
     fn stat(&mut self, pid: u32) -> Result<Stat, ProcError> {
@@ -257,14 +203,14 @@ impl People {
         Ok(Found { person, only_on, is_on_one: false })
     }
 
-    fn known(&self, stat: &Stat) -> Option<Person> {
+    fn known(&self, stat: &Stat) -> Option<GpuProcess> {
         let (then, person, _) = self.described.get(&stat.pid)?;
         if (then.start_ticks, &then.comm, then.parent_pid) != (stat.start_ticks, &stat.comm, stat.parent_pid) {
             return None;
         }
         // A process that is ending has no command line any more.
         let runs_the_same = stat.is_exiting() || person.command == self.command(stat);
-        runs_the_same.then(|| Person {
+        runs_the_same.then(|| GpuProcess {
             session: Reading::Known(stat.session),
             state: Reading::Known(stat.state),
             cpu_ticks: Reading::Known(stat.user_ticks.saturating_add(stat.system_ticks)),
@@ -273,8 +219,8 @@ impl People {
         })
     }
 
-    /// Who the process of this PID here is, apart from the driver.
-    pub(super) fn described(&self, stat: &Stat) -> Person {
+    /// The process of this PID here as /proc describes it, without a figure of the driver.
+    pub(super) fn described(&self, stat: &Stat) -> GpuProcess {
         let pid = stat.pid;
         let arguments = self.procfs.arguments(pid).unwrap_or_default();
         let above = self.procfs.ancestors(pid);
@@ -285,17 +231,15 @@ impl People {
             Some(label) if label.starts_with("Ollama runner") => self.ollama(pid),
             _ => server_of(&arguments, &above),
         };
-        let (uid, user, command) = self.user_and_command(stat);
+        let uid = self.procfs.uid(pid).map_or_else(Reading::from, Reading::Known);
+        let started_at = self.clock.and_then(|clock| clock.at(stat.start_ticks));
         let cgroup = self.procfs.cgroup(pid).unwrap_or_default();
-        Person {
+        GpuProcess {
             start_ticks: Reading::Known(stat.start_ticks),
-            started_at: self
-                .clock
-                .and_then(|clock| clock.at(stat.start_ticks))
-                .map_or(Reading::NotAvailable, Reading::Known),
+            started_at: started_at.map_or(Reading::NotAvailable, Reading::Known),
+            user: uid.clone().map(|uid| self.users.name(uid)),
             uid,
-            user,
-            command,
+            command: self.command(stat),
             parent_pid: Reading::Known(stat.parent_pid),
             session: Reading::Known(stat.session),
             state: Reading::Known(stat.state),
@@ -307,6 +251,7 @@ impl People {
             server_command,
             proved: true,
             image: stat.image,
+            ..unknown(pid, ProcError::Gone)
         }
     }
 
@@ -399,6 +344,7 @@ mod tests {
 
     use super::*;
     use crate::gpu::guard::{Refusal, Viewer};
+    use crate::units::Bytes;
 
     const HOST: &str = "pid:[4026531836]";
     const CONTAINER: &str = "pid:[4026532999]";
@@ -431,7 +377,7 @@ mod tests {
         assert_eq!((person.proved, person.start_ticks.value(), person.cpu_ticks.value()), (true, Some(9), Some(7)));
         assert_eq!(person.command, Reading::Known("python job.py".into()));
         assert_eq!(person.recognised_as.as_deref(), Some("python job.py"));
-        assert!(people.look(71, Some(0)).is_gone());
+        assert!(is_gone(people.look(71, Some(0))));
     }
 
     #[test]
@@ -523,7 +469,7 @@ mod tests {
             while fs::read(format!("/proc/{pid}/cmdline")).unwrap() != b"sleep\x00100000\0" {}
             assert_eq!(command(&mut people).as_deref(), Some("sleep 100000"));
             child.end();
-            assert!(people.look(pid, Some(0)).is_gone() && people.watched.is_empty(), "its files tell of nobody else");
+            assert!(is_gone(people.look(pid, Some(0))) && people.watched.is_empty(), "its files tell of nobody else");
             people.end_refresh();
         }
     }
@@ -549,7 +495,7 @@ mod tests {
     fn one_that_is_hidden_has_no_name_no_user_and_no_end() {
         let row = MergedRow { pid: 70, kind: ProcessKind::Compute, used_bytes: Reading::Known(Bytes::gib(2)) };
         for reason in [ProcError::Denied, ProcError::Gone] {
-            let row = Person::unknown(reason.clone()).on_device(&row, Reading::NotAvailable);
+            let row = on_device(&unknown(70, reason.clone()), &row, Reading::NotAvailable);
             let known = [row.user.known(), row.command.known(), row.recognised_as.as_ref()];
             assert!(known.iter().all(Option::is_none) && !row.proved && row.key().is_none(), "{reason}");
             assert_eq!(row.used_bytes, Reading::Known(Bytes::gib(2)), "what the driver says of it stays");
@@ -611,7 +557,7 @@ mod tests {
         process(root.path(), 71, 9, 0, 71, "/dev/nvidia0");
         let mut people = people(root.path(), CONTAINER);
         let other = people.look(70, Some(0)).clone();
-        assert!(!other.proved && other.is_gone(), "the driver's 70 is the host's");
+        assert!(!other.proved && is_gone(&other), "the driver's 70 is the host's");
         assert_eq!(other.command, Reading::NotAvailable, "so this 70's command would be a lie");
         assert!(people.look(71, Some(0)).proved);
         fs::remove_dir_all(root.path().join("71/fd")).unwrap();

@@ -31,12 +31,12 @@ impl BootClock {
 impl Procfs {
     /// Names this boot: PIDs of two readings can be compared only within one.
     pub fn boot_id(&self) -> Option<String> {
-        self.machine_file("sys/kernel/random/boot_id").ok().map(|text| text.trim().to_owned())
+        self.machine_file("sys/kernel/random/boot_id").map(|text| text.trim().to_owned())
     }
 
     /// `None` where /proc/stat has no boot time.
     pub fn boot_clock(&self) -> Option<BootClock> {
-        let text = self.machine_file("stat").ok()?;
+        let text = self.machine_file("stat")?;
         let boot = text.lines().find_map(|line| line.strip_prefix("btime "))?;
         let ticks_per_second = rustix::param::clock_ticks_per_second();
         Some(BootClock { boot_seconds: boot.trim().parse().ok()?, ticks_per_second })
@@ -44,7 +44,7 @@ impl Procfs {
 
     /// The version of the NVIDIA kernel module that is loaded, if one is.
     pub fn nvidia_module_version(&self) -> Option<String> {
-        let text = self.machine_file("driver/nvidia/version").ok()?;
+        let text = self.machine_file("driver/nvidia/version")?;
         let line = text.lines().find(|line| line.starts_with("NVRM"))?;
         let mut words = line.split_ascii_whitespace();
         words.find(|word| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit())).map(str::to_owned)
@@ -59,7 +59,7 @@ impl Procfs {
 
     /// Whether this is Windows' Linux (WSL), whose driver is Windows'.
     pub fn is_wsl(&self) -> bool {
-        self.machine_file("sys/kernel/osrelease").is_ok_and(|release| release.to_lowercase().contains("microsoft"))
+        self.machine_file("sys/kernel/osrelease").is_some_and(|release| release.to_lowercase().contains("microsoft"))
     }
 
     /// Whether this process runs inside a Kubernetes pod: its environment names the cluster's API, or the pod's service
@@ -81,10 +81,9 @@ impl Procfs {
         self.machine_file("sys/kernel/hostname").map(|name| name.trim().to_owned()).unwrap_or_default()
     }
 
-    fn machine_file(&self, path: &str) -> Result<String, String> {
-        fs::read(self.root.join(path))
-            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-            .map_err(|error| format!("/proc/{path}: {error}"))
+    fn machine_file(&self, path: &str) -> Option<String> {
+        let bytes = fs::read(self.root.join(path)).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 }
 

@@ -1,6 +1,8 @@
 //! Owns reading where a process belongs out of /proc/PID/cgroup: a container, a Slurm job, a systemd unit.
 //! Needs no daemon and no rights; inside a cgroup namespace the path is `/` and nothing is known.
 
+use crate::gpu::recognise::names::NAMES;
+
 /// Who started a process and would be the one to stop it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -25,31 +27,6 @@ pub(crate) enum Place {
     UserService(String),
 }
 
-/// Daemons that start what is not theirs (sessions, jobs, containers): stopping one is no way to end one process.
-const HOSTS: [&str; 21] = [
-    "atd",
-    "containerd",
-    "cron",
-    "crond",
-    "crio",
-    "dbus",
-    "dbus-broker",
-    "docker",
-    "emacs",
-    "gnome-terminal-server",
-    "jupyterhub",
-    "k3s",
-    "kubelet",
-    "nomad",
-    "podman",
-    "slurmd",
-    "ssh",
-    "sshd",
-    "supervisor",
-    "supervisord",
-    "tmux",
-];
-
 impl Place {
     /// Reads the text of /proc/PID/cgroup; `None` where it names none of these.
     pub(crate) fn parse(cgroup: &str) -> Option<Place> {
@@ -67,25 +44,31 @@ impl Place {
         }
     }
 
-    fn manager_word(&self) -> Option<String> {
-        match self {
-            Place::Slurm(job) => Some(format!("slurm:{job}")),
-            Place::Service(unit) => Some(format!("service:{unit}")),
-            Place::UserService(unit) => Some(format!("user-service:{unit}")),
-            Place::Docker(_) | Place::Podman(_) | Place::Kubernetes { .. } | Place::Lxc(_) => None,
-        }
-    }
-
     /// The container as one word, `docker:0123456789ab`, `podman:…`, `kubernetes:POD/…`, `lxc:NAME`, with the id's
     /// first 12 digits as the engines' own commands take them. `None` where it is no container.
     pub(crate) fn container(&self) -> Option<String> {
+        (!self.is_managed()).then(|| self.word())
+    }
+
+    fn manager_word(&self) -> Option<String> {
+        self.is_managed().then(|| self.word())
+    }
+
+    /// True for what its manager starts again or ends as a whole, which no container is.
+    fn is_managed(&self) -> bool {
+        matches!(self, Place::Slurm(_) | Place::Service(_) | Place::UserService(_))
+    }
+
+    fn word(&self) -> String {
         match self {
-            Place::Docker(id) => Some(format!("docker:{id:.12}")),
-            Place::Podman(id) => Some(format!("podman:{id:.12}")),
-            Place::Kubernetes { pod, id } if id.is_empty() => Some(format!("kubernetes:{pod}")),
-            Place::Kubernetes { pod, id } => Some(format!("kubernetes:{pod}/{id:.12}")),
-            Place::Lxc(name) => Some(format!("lxc:{name}")),
-            Place::Slurm(_) | Place::Service(_) | Place::UserService(_) => None,
+            Place::Docker(id) => format!("docker:{id:.12}"),
+            Place::Podman(id) => format!("podman:{id:.12}"),
+            Place::Kubernetes { pod, id } if id.is_empty() => format!("kubernetes:{pod}"),
+            Place::Kubernetes { pod, id } => format!("kubernetes:{pod}/{id:.12}"),
+            Place::Lxc(name) => format!("lxc:{name}"),
+            Place::Slurm(job) => format!("slurm:{job}"),
+            Place::Service(unit) => format!("service:{unit}"),
+            Place::UserService(unit) => format!("user-service:{unit}"),
         }
     }
 
@@ -178,7 +161,7 @@ fn service(parts: &[&str]) -> Option<Place> {
     }
     let name = unit.strip_suffix(".service")?;
     let program = name.split('@').next().unwrap_or_default();
-    if HOSTS.contains(&program) || name.starts_with("app-") {
+    if NAMES.hosts.iter().any(|host| host == program) || name.starts_with("app-") {
         return None;
     }
     let unit = unit.to_owned();

@@ -36,9 +36,8 @@ impl Procfs {
 
     /// The inodes of a process's open sockets. Needs its own user or root: else `Denied`.
     pub fn open_sockets(&self, pid: u32) -> Result<Vec<u64>, ProcError> {
-        let entries = fs::read_dir(self.path(pid, "fd")).map_err(|error| self.failure(pid, &error))?;
-        let links = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
-        Ok(links.filter_map(|link| link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()).collect())
+        let files = self.open_files(pid)?.into_iter();
+        Ok(files.filter_map(|(_, target)| target.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()).collect())
     }
 }
 

@@ -3,8 +3,11 @@
 //! `wandb`. Digests, UUIDs and ids of runs look like the latter, so the nearest telling word decides.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
-use crate::report::redact::words::Words;
+use serde::Deserialize;
+
+use crate::report::redact::table::{Words, table};
 
 /// Shorter words are not checked.
 const SHORT: usize = 16;
@@ -14,31 +17,15 @@ const AROUND: usize = 80;
 /// Characters of the first part of a key of Baseten.
 const FIRST_PART: usize = 8;
 
-/// Words that mark a secret, among them providers whose keys have no known beginning. Providers whose names have
-/// another meaning in training (linear, lambda, modal) are left out.
-static MARKS: Words = Words::new(
-    "adafruit airtable algolia apikey apikeys artifactory asana assemblyai auth authenticate authenticated \
-     authenticating authkey authorization authorize authtoken bearer bitbucket bittrex clearml cloudant cloudflare \
-     codecov cohere coinbase comet confluence contentful credential credentials datadog deepgram discord droneci \
-     dropbox etsy facebook fastly finicity finnhub flickr freshbooks gitter heroku hubspot intercom jfrog jira kaggle \
-     kucoin launchdarkly linkedin login logon looker mailchimp mattermost meraki messagebird mistral neptune netlify \
-     newrelic ngc nytimes okta passcode passphrase passwd password pwd rapidapi runpod secret secrets sendbird sentry \
-     signin snyk softlayer squarespace sumologic telegram token travis twilio twitch twitter vastai vault wandb yandex \
-     zendesk",
-);
-/// Words that mark a secret together with `key` behind them.
-static KEYS: Words = Words::new(
-    "access account api app application auth client consumer encryption license my private secret service shared \
-     signing ssh storage subscription user wandb your",
-);
-/// Words beside digits that are no secret, such as a commit or a checksum.
-static LABELS: Words = Words::new(
-    "actor artifact batch blob block branch build cache cached checkout checkpoint checksum cid cluster commit commits \
-     committed container crc dataset device digest directory driver etag experiment file files fingerprint folder git \
-     gpu gpus hash hashes head id ids image job layer md5 mig model node object oid parent path pid pod process pull \
-     ref refs request rev revision run runs sandbox seed sha sha1 sha256 sha512 shard snapshot snapshots span step \
-     sweep tag task trace tree trial uuid version worker",
-);
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Table {
+    marks: Words,
+    keys: Words,
+    labels: Words,
+}
+
+static TABLE: LazyLock<Table> = LazyLock::new(|| table("random"));
 
 /// Adds the ranges of words that look random or that another word marks.
 pub(super) fn find(text: &str, places: &mut Vec<Range<usize>>) {
@@ -249,7 +236,7 @@ fn told(line: &str, from_its_end: bool) -> Option<bool> {
     for at in 1..words.len() {
         if let Some([kind, key]) = words.get_mut(at - 1..=at)
             && matches!(key.as_str(), "key" | "keys")
-            && KEYS.contains(kind)
+            && TABLE.keys.contains(kind)
         {
             *key = "apikey".to_owned();
         }
@@ -257,6 +244,6 @@ fn told(line: &str, from_its_end: bool) -> Option<bool> {
     if from_its_end {
         words.reverse();
     }
-    let telling = words.iter().find(|word| MARKS.contains(word) || LABELS.contains(word))?;
-    Some(MARKS.contains(telling))
+    let telling = words.iter().find(|word| TABLE.marks.contains(word) || TABLE.labels.contains(word))?;
+    Some(TABLE.marks.contains(telling))
 }

@@ -1,12 +1,15 @@
 //! Owns what is held of secrets: which go, and what beside them stays.
 
-use super::named::{PROSE, RULES};
 use super::*;
+use crate::report::redact::table::parsed;
 
 #[test]
-fn every_pattern_is_one() {
-    assert!(PLAIN.iter().chain(COMMANDS.iter()).chain([&*PROSE]).all(Option::is_some));
-    assert!(RULES.iter().all(named::Rule::is_complete));
+fn every_table_parses() {
+    parsed::<Vec<Pattern<true>>>("secrets").unwrap();
+    parsed::<Vec<kinds::Kind>>("kinds").unwrap();
+    parsed::<random::Table>("random").unwrap();
+    let named = parsed::<named::Table>("named").unwrap();
+    assert!(named.rules.iter().all(|rule| named.values.contains_key(&rule.value)));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use nvml_wrapper_sys::bindings::{NVML_DEVICE_MIG_ENABLE, nvmlDevice_t};
 use super::errors::{device_trouble, figure, missing, percent};
 use super::raw::{self, List, ListVersion, Percents, Samples};
 use crate::gpu::accounts::{ListedRow, MergedRow, merge, row_figure};
-use crate::gpu::{DeviceMemory, Nature, Reading};
+use crate::gpu::{Device, DeviceMemory, Nature, Reading};
 use crate::platform::linux::probe::moment::Moment;
 use crate::platform::linux::probe::rows::RowBuffer;
 use crate::platform::linux::probe::trouble::DeviceTrouble;
@@ -20,21 +20,12 @@ const SAMPLES_SINCE: u64 = 5_000_000;
 /// No card is split into more.
 const MOST_INSTANCES: u32 = 64;
 
-/// One GPU at one moment; everything but the processes' own story.
+/// One GPU at one moment, with rows in place of its processes.
 #[derive(Clone, Debug)]
 pub(crate) struct DeviceReading {
-    pub index: u32,
-    pub error: Option<String>,
-    pub uuid: Reading<String>,
-    pub bus_id: Reading<String>,
-    pub name: Reading<String>,
-    pub nature: Option<Nature>,
+    pub device: Device,
     /// The number of its device file, of an instance (MIG) the whole card's: 3 for /dev/nvidia3.
     pub minor: Option<u32>,
-    pub memory: DeviceMemory,
-    pub utilization_percent: Reading<u32>,
-    pub temperature_celsius: Reading<u32>,
-    pub power_watts: Reading<u32>,
     pub rows: Vec<MergedRow>,
     /// Whether the compute list, which has nearly all of the memory, could be read.
     pub listed: Reading<()>,
@@ -43,12 +34,9 @@ pub(crate) struct DeviceReading {
 }
 
 pub(super) struct Card {
-    index: u32,
+    /// What never changes, and what is read every 5 s and shown until then.
+    device: Device,
     handle: Result<nvmlDevice_t, DeviceTrouble>,
-    uuid: Reading<String>,
-    bus_id: Reading<String>,
-    name: Reading<String>,
-    nature: Option<Nature>,
     minor: Option<u32>,
     /// Then its processes are listed there, and here would count twice.
     has_instances: bool,
@@ -56,27 +44,9 @@ pub(super) struct Card {
     versions: [ListVersion; 3],
     rows: RowBuffer,
     samples: Samples,
-    slow: Slow,
-}
-
-/// What is read every 5 s and shown until then.
-#[derive(Clone, Debug)]
-struct Slow {
-    temperature_celsius: Reading<u32>,
-    power_watts: Reading<u32>,
+    /// Read every 5 s, as the clients of MPS.
     sm_percent: Reading<Percents>,
     mps: Vec<ListedRow>,
-}
-
-impl Slow {
-    fn unread() -> Slow {
-        Slow {
-            temperature_celsius: Reading::NotAvailable,
-            power_watts: Reading::NotAvailable,
-            sm_percent: Reading::NotAvailable,
-            mps: Vec::new(),
-        }
-    }
 }
 
 impl Card {
@@ -109,41 +79,57 @@ impl Card {
 
     /// Whether it is no card of its own.
     pub(super) fn is_instance(&self) -> bool {
-        self.nature == Some(Nature::MigInstance)
+        self.device.nature == Some(Nature::MigInstance)
     }
 
     /// Whether it is split.
     pub(super) fn is_split(&self) -> bool {
-        self.nature == Some(Nature::Split)
+        self.device.nature == Some(Nature::Split)
     }
 
     fn of(device: Result<NvmlDevice, DeviceTrouble>, index: u32, nature: Option<Nature>) -> Card {
-        Card {
+        let unread = Device {
             index,
+            error: None,
+            memory: no_memory(&Reading::NotAvailable),
+            unaccounted_includes_unknown_rows: false,
+            processes: Vec::new(),
+            nature,
             uuid: text(&device, |device| device.uuid()),
             bus_id: text(&device, |device| device.pci_info().map(|pci| pci.bus_id)),
             name: text(&device, |device| device.name()),
-            nature,
+            unaccounted_bytes: Reading::NotAvailable,
+            utilization_percent: Reading::NotAvailable,
+            temperature_celsius: Reading::NotAvailable,
+            power_watts: Reading::NotAvailable,
+        };
+        Card {
+            device: unread,
             minor: device.as_ref().ok().and_then(|device| device.minor_number().ok()),
-            has_instances: false,
             handle: device.map(|device| raw::handle(&device)),
+            has_instances: false,
             memory_is_v1: false,
             versions: [ListVersion::default(); 3],
             rows: RowBuffer::default(),
             samples: Samples::default(),
-            slow: Slow::unread(),
+            sm_percent: Reading::NotAvailable,
+            mps: Vec::new(),
         }
     }
 
     /// Whether there is nothing left to discover: what failed once may go well another time.
     pub(super) fn is_discovered(&self) -> bool {
-        self.handle.is_ok() && [&self.uuid, &self.bus_id, &self.name].iter().all(|text| text.known().is_some())
+        let Device { uuid, bus_id, name, .. } = &self.device;
+        self.handle.is_ok() && [uuid, bus_id, name].iter().all(|text| text.known().is_some())
     }
 
     pub(super) fn discover_again(&mut self, nvml: &Nvml) {
-        let again = Card::discover(nvml, self.index);
+        let again = Card::discover(nvml, self.device.index);
         match self.handle {
-            Ok(_) => (self.uuid, self.bus_id, self.name) = (again.uuid, again.bus_id, again.name),
+            Ok(_) => {
+                let Device { uuid, bus_id, name, .. } = again.device;
+                (self.device.uuid, self.device.bus_id, self.device.name) = (uuid, bus_id, name);
+            }
             // What an instance has, its card knows; both are discovered anew then.
             Err(_) if self.is_instance() => {}
             Err(_) => *self = again,
@@ -159,7 +145,6 @@ impl Card {
         match result {
             Ok(reading) => (None, reading),
             Err(trouble) => {
-                self.slow = Slow::unread();
                 let reading = self.unread(&trouble);
                 (Some(trouble), reading)
             }
@@ -190,20 +175,11 @@ impl Card {
         }
         let none = Vec::new();
         Ok(DeviceReading {
-            index: self.index,
-            error: None,
-            uuid: self.uuid.clone(),
-            bus_id: self.bus_id.clone(),
-            name: self.name.clone(),
-            nature: self.nature,
+            device: Device { memory, utilization_percent: percent(utilization), ..self.device.clone() },
             minor: self.minor,
-            rows: merge(compute.known().unwrap_or(&none), graphics.known().unwrap_or(&none), &self.slow.mps),
+            rows: merge(compute.known().unwrap_or(&none), graphics.known().unwrap_or(&none), &self.mps),
             listed: compute.map(|_| ()),
-            memory,
-            utilization_percent: percent(utilization),
-            temperature_celsius: self.slow.temperature_celsius.clone(),
-            power_watts: self.slow.power_watts.clone(),
-            sm_percent: self.slow.sm_percent.clone(),
+            sm_percent: self.sm_percent.clone(),
         })
     }
 
@@ -216,11 +192,12 @@ impl Card {
         moment: Moment,
     ) -> Result<(), DeviceTrouble> {
         let earliest = moment.epoch_micros.saturating_sub(SAMPLES_SINCE);
-        self.slow.temperature_celsius = figure(device.temperature(TemperatureSensor::Gpu))?;
+        self.device.temperature_celsius = figure(device.temperature(TemperatureSensor::Gpu))?;
         // The driver gives milliwatts.
-        self.slow.power_watts = figure(device.power_usage())?.map(|milliwatts| milliwatts.saturating_add(500) / 1000);
-        self.slow.sm_percent = figure(self.samples.read(nvml, handle, earliest))?;
-        self.slow.mps = self.list(nvml, handle, List::Mps, total)?.known().cloned().unwrap_or_default();
+        let milliwatts = figure(device.power_usage())?;
+        self.device.power_watts = milliwatts.map(|milliwatts| milliwatts.saturating_add(500) / 1000);
+        self.sm_percent = figure(self.samples.read(nvml, handle, earliest))?;
+        self.mps = self.list(nvml, handle, List::Mps, total)?.known().cloned().unwrap_or_default();
         Ok(())
     }
 
@@ -272,19 +249,13 @@ impl Card {
         }))
     }
 
-    fn unread(&self, trouble: &DeviceTrouble) -> DeviceReading {
+    /// The reading of a GPU that can't be read: its names alone. What was read before says nothing any more.
+    fn unread(&mut self, trouble: &DeviceTrouble) -> DeviceReading {
+        (self.device.temperature_celsius, self.device.power_watts) = (Reading::NotAvailable, Reading::NotAvailable);
+        (self.sm_percent, self.mps) = (Reading::NotAvailable, Vec::new());
         DeviceReading {
-            index: self.index,
-            error: Some(trouble.sentence()),
-            uuid: self.uuid.clone(),
-            bus_id: self.bus_id.clone(),
-            name: self.name.clone(),
-            nature: self.nature,
+            device: Device { error: Some(trouble.to_string()), ..self.device.clone() },
             minor: self.minor,
-            memory: no_memory(&Reading::NotAvailable),
-            utilization_percent: Reading::NotAvailable,
-            temperature_celsius: Reading::NotAvailable,
-            power_watts: Reading::NotAvailable,
             rows: Vec::new(),
             listed: Reading::NotAvailable,
             sm_percent: Reading::NotAvailable,

@@ -424,15 +424,15 @@ fn a_secret_without_a_form_goes_beside_a_word_that_marks_it() {
 
 #[test]
 fn every_row_of_the_table_finds_its_own() {
-    for kind in KINDS {
+    for kind in KINDS.iter() {
         let alphabet = match kind.follows {
-            Hex => HEX,
-            Capitals => UPPER,
+            Follows::Hex => HEX,
+            Follows::Capitals => UPPER,
             _ => ALNUM,
         };
-        let secret = kind.begins.to_owned() + &drawn(kind.begins, alphabet, kind.sure);
+        let secret = kind.begins.clone() + &drawn(&kind.begins, alphabet, kind.sure);
         let text = if kind.marked { format!("token {secret}") } else { format!("x {secret} y") };
-        assert_gone(&secret, kind.begins.len(), &text, kind.begins);
+        assert_gone(&secret, kind.begins.len(), &text, &kind.begins);
     }
 }
 

@@ -1,0 +1,188 @@
+//! Owns what changed since it worked: the differences between the run that failed and one that did not, as their logs
+//! show them, and which of them explain the failure.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::knowledge::run::Run;
+use crate::units::Bytes;
+
+/// One thing that differs between the two runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Difference {
+    /// What differs, such as "context" or "PyTorch".
+    pub what: String,
+    /// As the log of the run that worked has it; null where it does not show it.
+    pub before: Option<String>,
+    /// As the log of the run that failed has it; null where it does not show it.
+    pub now: Option<String>,
+    /// Whether it makes the run need more memory, or leaves it less.
+    pub explains: bool,
+}
+
+/// Which way a value makes a run fail.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fails {
+    WithMore,
+    WithLess,
+    Unknown,
+}
+
+/// A value that a log shows of its run.
+struct Value {
+    text: String,
+    /// Its size, where values of it can be compared.
+    size: Option<u64>,
+    fails: Fails,
+}
+
+impl Value {
+    fn text(text: &str) -> Value {
+        Value { text: text.to_owned(), size: None, fails: Fails::Unknown }
+    }
+
+    fn count(count: u64, fails: Fails) -> Value {
+        Value { text: count.to_string(), size: Some(count), fails }
+    }
+
+    fn bytes(bytes: Bytes, fails: Fails) -> Value {
+        Value { text: bytes.to_string(), size: Some(bytes.0), fails }
+    }
+}
+
+/// What differs between a run that worked and the one that failed; what explains the failure comes first. Versions
+/// explain it where nothing else does.
+pub fn since(worked: &Run, failed: &Run) -> Vec<Difference> {
+    let (before, now) = (values(worked), values(failed));
+    let mut differences: Vec<Difference> = now
+        .iter()
+        .filter_map(|(what, value)| difference(what, before.get(what)?, value))
+        .chain(options(worked, failed))
+        .collect();
+    if !differences.iter().any(|one| one.explains) {
+        let versions = differences.iter_mut().filter(|one| failed.versions.contains_key(&one.what));
+        versions.for_each(|one| one.explains = true);
+    }
+    differences.sort_by_key(|one| !one.explains);
+    differences
+}
+
+fn difference(what: &str, before: &Value, now: &Value) -> Option<Difference> {
+    let explains = match now.fails {
+        Fails::WithMore => now.size > before.size,
+        Fails::WithLess => now.size < before.size,
+        Fails::Unknown => false,
+    };
+    let (before, now) = (&before.text, &now.text);
+    let differs = Difference { what: what.to_owned(), before: Some(before.clone()), now: Some(now.clone()), explains };
+    (before != now).then_some(differs)
+}
+
+/// What a log shows of its run, by the words for it.
+fn values(run: &Run) -> BTreeMap<String, Value> {
+    use Fails::{WithLess, WithMore};
+    let words = [
+        ("model", &run.model),
+        ("quantization", &run.quantisation),
+        ("data type", &run.dtype),
+        ("KV cache type", &run.kv_type),
+        ("share of the GPU", &run.share),
+    ];
+    let counts = [
+        ("context", run.context_tokens, WithMore),
+        ("batch size", run.batch_size, WithMore),
+        ("layers on the GPU", run.layers_offloaded.map(|(on, _)| on), WithMore),
+        ("trained parameters", run.trainable_parameters, WithMore),
+        ("GPUs", run.devices, WithLess),
+        ("GPUs that each layer is split over", run.tensor_parallel, WithLess),
+    ];
+    let sizes = [
+        ("weights", run.weights_bytes, WithMore),
+        ("KV cache", run.kv_cache_bytes, WithMore),
+        ("compute buffers", run.compute_bytes, WithMore),
+        ("model file", run.file_bytes, WithMore),
+        ("free VRAM at start", run.free_at_start_bytes, WithLess),
+    ];
+    let versions = run.versions.iter().map(|(of, version)| (of.clone(), Value::text(version)));
+    let settings =
+        run.settings.iter().map(|(name, value)| (name.replace('_', " "), Value::count(*value, Fails::Unknown)));
+    let words = words.into_iter().filter_map(|(what, word)| Some((what.to_owned(), Value::text(word.as_deref()?))));
+    let counts =
+        counts.into_iter().filter_map(|(what, count, fails)| Some((what.to_owned(), Value::count(count?, fails))));
+    let sizes =
+        sizes.into_iter().filter_map(|(what, bytes, fails)| Some((what.to_owned(), Value::bytes(bytes?, fails))));
+    // The later ones are the more precise.
+    settings.chain(versions).chain(words).chain(counts).chain(sizes).collect()
+}
+
+/// The options that only one of the command lines has, or that have another value there.
+fn options(worked: &Run, failed: &Run) -> Vec<Difference> {
+    let (Some(before), Some(now)) = (&worked.command, &failed.command) else { return Vec::new() };
+    let (before, now) = (given(before), given(now));
+    let names = before.keys().chain(now.keys().filter(|name| !before.contains_key(*name)));
+    names
+        .filter(|name| before.get(*name) != now.get(*name))
+        .map(|name| Difference {
+            what: name.clone(),
+            before: before.get(name).cloned(),
+            now: now.get(name).cloned(),
+            explains: false,
+        })
+        .collect()
+}
+
+/// The options of a command line with their values; one without a value has "set".
+fn given(command: &str) -> BTreeMap<String, String> {
+    let mut options = BTreeMap::new();
+    let mut words = command.split_whitespace().peekable();
+    while let Some(word) = words.next() {
+        if !word.starts_with('-') {
+            continue;
+        }
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (word, words.next_if(|next| !next.starts_with('-'))),
+        };
+        options.insert(name.to_owned(), value.unwrap_or("set").to_owned());
+    }
+    options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_longer_context_explains_and_a_new_version_beside_it_does_not() {
+        let worked =
+            Run { context_tokens: Some(4096), versions: [("torch".into(), "2.5.1".into())].into(), ..Run::default() };
+        let failed =
+            Run { context_tokens: Some(32768), versions: [("torch".into(), "2.6.0".into())].into(), ..Run::default() };
+        let explains = |differences: &[Difference]| -> Vec<(String, bool)> {
+            differences.iter().map(|one| (one.what.clone(), one.explains)).collect()
+        };
+        assert_eq!(explains(&since(&worked, &failed)), [("context".to_owned(), true), ("torch".to_owned(), false)]);
+        let same_context = Run { context_tokens: Some(4096), ..failed.clone() };
+        assert_eq!(explains(&since(&worked, &same_context)), [("torch".to_owned(), true)]);
+        assert_eq!(explains(&since(&failed, &worked)), [("torch".to_owned(), true), ("context".to_owned(), false)]);
+        assert_eq!(since(&worked, &worked), []);
+    }
+
+    #[test]
+    fn less_free_memory_explains_and_options_are_told_apart() {
+        let run = |free: u64, command: &str| Run {
+            free_at_start_bytes: Some(Bytes::gib(free)),
+            command: Some(command.into()),
+            ..Run::default()
+        };
+        let found = since(&run(23, "serve m -c 4096 --flash"), &run(9, "serve m -c 8192 -np 4"));
+        let told: Vec<(&str, Option<&str>, Option<&str>)> =
+            found.iter().map(|one| (one.what.as_str(), one.before.as_deref(), one.now.as_deref())).collect();
+        assert_eq!(told.first().map(|one| one.0), Some("free VRAM at start"));
+        assert!(found[0].explains);
+        assert!(told.contains(&("-c", Some("4096"), Some("8192"))), "{told:?}");
+        assert!(told.contains(&("--flash", Some("set"), None)) && told.contains(&("-np", None, Some("4"))), "{told:?}");
+    }
+}
