@@ -320,8 +320,8 @@ mod tests {
         ];
         let steps = plan(&diagnosis, &fixes, vec![]).plan;
         let ids: Vec<&str> = steps.iter().map(|step| step.fix.as_str()).collect();
-        assert_eq!(ids, ["shown", "one-version", "generic"]);
-        assert_eq!(steps[1].condition.as_deref(), Some("if it is PyTorch 2.3"));
+        assert_eq!(ids, ["shown", "generic", "one-version"]);
+        assert_eq!(steps[2].condition.as_deref(), Some("if it is PyTorch 2.3"));
     }
 
     #[test]

@@ -42,7 +42,7 @@ enum To {
     AfterProcesses,
     /// From behind the first step that terminates something or makes the run slower or worse, to before it.
     BeforeCosts,
-    /// After the steps at the front that this log or this machine gives a reason for, and never the first of all.
+    /// After the steps at the front that this log or this machine gives a reason for, and never one of the first two.
     AfterSupported,
     Back,
 }
@@ -118,7 +118,7 @@ fn apply(placement: &Placement, offers: Vec<Offer>, outlook: &Outlook<'_, '_>) -
         To::AfterFree => free_at_the_front(&stay),
         To::AfterFreeAndFirst => free_at_the_front(&stay).max(1).min(stay.len()),
         To::BeforeCosts => stay.iter().position(costs).unwrap_or(stay.len()),
-        To::AfterSupported => stay.iter().take_while(|offer| is_supported(offer)).count().max(1).min(stay.len()),
+        To::AfterSupported => stay.iter().take_while(|offer| is_supported(offer)).count().max(2).min(stay.len()),
         To::Back => stay.len(),
     };
     stay.splice(at..at, moved);
