@@ -21,7 +21,7 @@ mod vetoes;
 use self::conditions::Holds;
 use self::order::Offer;
 use self::outlook::Outlook;
-use self::planned::{NotOffered, PlannedFix};
+use self::planned::{Enough, NotOffered, PlannedFix};
 use super::case::Case;
 use super::naming::capitalized;
 use super::verdict::{Cause, CauseKind};
@@ -169,12 +169,13 @@ impl Collected {
         Plan { steps, not_offered: self.not_offered }
     }
 
-    /// Removes the changes of the run behind the first of them, but none that may be enough.
+    /// Removes the changes of the run behind the first of them, but none that may be enough, if only RAM had room.
     fn shorten(&mut self, steps: &mut Vec<PlannedFix>, most: usize) {
         let mut changes = 0;
         steps.retain(|step| {
             changes += usize::from(!is_about_the_machine(step));
-            let stays = is_about_the_machine(step) || step.may_be_enough || changes <= most;
+            let is_reckoned = step.may_be_enough || matches!(step.enough, Enough::LacksRam { .. });
+            let stays = is_about_the_machine(step) || is_reckoned || changes <= most;
             if !stays {
                 self.reject(step.fix, "so many steps that are likelier to help come first");
             }

@@ -41,6 +41,9 @@ pub fn judge(base: &KnowledgeBase) -> Vec<Fault> {
         faults.extend(found.into_iter().map(|what| Fault { of: entry.id.to_string(), what }));
     }
     for fix in base.fixes() {
+        if base.fixes().iter().filter(|other| other.id == fix.id).count() > 1 {
+            faults.push(Fault { of: format!("fixes/{}", fix.id), what: "two fixes have this id".into() });
+        }
         let unknown = fix.covers.iter().filter(|id| base.fix(**id).is_none());
         faults.extend(unknown.map(|id| Fault {
             of: format!("fixes/{}", fix.id),

@@ -37,7 +37,7 @@ const ROWS: &[Row] = &[
     },
     Row {
         name: "-fa takes a value and would swallow the next argument",
-        never_run: &[(r"-fa(?:\s+-|\s*$)", "llama-server -m MODEL.gguf -fa -ngl 20")],
+        never_run: &[(r"(?:^|\s)-fa(?:\s+-|\s*$)", "llama-server -m MODEL.gguf -fa -ngl 20")],
         said: &[("fixes/flash-attention", r"-fa on"), ("fixes/flash-attention", r"auto is the default")],
         ..NONE
     },
