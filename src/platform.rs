@@ -1,4 +1,4 @@
-//! Owns what differs between operating systems: the rest of the program asks the functions of [`here`] for files, streams
+//! Owns what differs between operating systems: the rest of the program asks the functions of `here` for files, streams
 //! and the terminal, and [`ThisMachine`] for GPUs and processes. The types that both speak of are in `contract`.
 //! `unix` and `windows` have the same functions; what each has to do is said in `unix`.
 //! Only `linux` reads GPUs and signals processes; `logs_only` stands in for it on other systems.
