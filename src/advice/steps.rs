@@ -147,12 +147,27 @@ impl Collected {
         self.not_offered.push(NotOffered { fix, rule: rule.to_owned() });
     }
 
+    /// Keeps a change from being offered twice in different words.
+    fn leave_out_replaced(&mut self, fixes: &[Fix]) {
+        let certain = self.offers.iter().filter(|offer| offer.planned.condition.is_none());
+        let certain: Vec<FixId> = certain.map(|offer| offer.planned.fix).collect();
+        let replacing = fixes.iter().filter(|fix| certain.contains(&fix.id));
+        let replaced: Vec<FixId> = replacing.flat_map(|fix| fix.replaces.iter().copied()).collect();
+        let offers = std::mem::take(&mut self.offers).into_iter();
+        let (gone, stay): (Vec<Offer>, Vec<Offer>) = offers.partition(|offer| replaced.contains(&offer.planned.fix));
+        self.offers = stay;
+        for offer in gone {
+            self.reject(offer.planned.fix, "another step is the same change");
+        }
+    }
+
     fn into_plan(mut self, outlook: &Outlook<'_, '_>) -> Plan {
         let case = outlook.case;
         let names_nobody = case.situation.snapshot.is_none() && case.place.named.is_empty();
         if case.log.oom != Oom::No && outlook.is_led_by(CauseKind::OtherProcess) && names_nobody {
             self.offers.push(Offer::of(owners::look_there()));
         }
+        self.leave_out_replaced(case.situation.fixes);
         let mut offers = order::placed(std::mem::take(&mut self.offers), outlook);
         let mut conditional = 0;
         offers.retain(|offer| {
@@ -224,6 +239,7 @@ mod tests {
             when,
             not_for: vec![],
             covers: vec![],
+            replaces: vec![],
             leads: crate::knowledge::fix::Leads::default(),
             moves: crate::knowledge::fix::Moves::default(),
             frees: Frees::Unknown,
@@ -237,17 +253,7 @@ mod tests {
                     program: (*program).into(),
                     action: "Do it".into(),
                     command: Some((*command).into()),
-                    otherwise: None,
-                    defaults: BTreeMap::new(),
-                    constants: BTreeMap::new(),
-                    moves: None,
-                    phases: vec![],
-                    on: None,
-                    costs: None,
-                    versions: None,
-                    why: None,
-                    expect: None,
-                    if_not: None,
+                    ..FixCommand::default()
                 })
                 .collect(),
             references: vec![],
@@ -302,6 +308,19 @@ mod tests {
         assert_eq!(ids(&[]), ["tried", "does-less", "other"]);
         assert_eq!(ids(&[FixId::new("tried")]), ["other"]);
         assert_eq!(ids(&[FixId::new("does-less")]), ["tried", "other"]);
+    }
+
+    #[test]
+    fn a_change_is_offered_once_whatever_its_words() {
+        let mut own = fix("own-words", vec![], &[("*", "lower it")]);
+        own.replaces = vec![FixId::new("general-words")];
+        let fixes =
+            [fix("general-words", vec![], &[("*", "lower it")]), own, fix("other", vec![], &[("*", "raise it")])];
+        let ids = |fixes: &[Fix]| -> Vec<FixId> {
+            plan(&torch_oom(&[]), fixes, vec![]).plan.iter().map(|step| step.fix).collect()
+        };
+        assert_eq!(ids(&fixes), ["own-words", "other"]);
+        assert_eq!(ids(&fixes[..1]), ["general-words"]);
     }
 
     #[test]

@@ -92,7 +92,7 @@ pub enum Moves {
 }
 
 /// A command or setting for one program, with the versions it is right for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FixCommand {
     /// The program's name as in a diagnosis (`llama.cpp`, `ollama`, …); `*` fits any program.
@@ -201,6 +201,9 @@ pub struct Fix {
     /// Fixes that do no more than this one: where it was tried and did not help, they do not either.
     #[serde(default)]
     pub covers: Vec<FixId>,
+    /// Fixes that are the same change in other words: where this one is offered, they are not.
+    #[serde(default)]
+    pub replaces: Vec<FixId>,
     #[serde(default)]
     pub leads: Leads,
     #[serde(default)]

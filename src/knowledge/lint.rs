@@ -44,10 +44,10 @@ pub fn judge(base: &KnowledgeBase) -> Vec<Fault> {
         if base.fixes().iter().filter(|other| other.id == fix.id).count() > 1 {
             faults.push(Fault { of: format!("fixes/{}", fix.id), what: "two fixes have this id".into() });
         }
-        let unknown = fix.covers.iter().filter(|id| base.fix(**id).is_none());
+        let unknown = fix.covers.iter().chain(&fix.replaces).filter(|id| base.fix(**id).is_none());
         faults.extend(unknown.map(|id| Fault {
             of: format!("fixes/{}", fix.id),
-            what: format!("there is no fix {id} for it to cover"),
+            what: format!("there is no fix {id} for it to cover or replace"),
         }));
         faults.extend(fix_form(fix).into_iter().map(|what| Fault { of: format!("fixes/{}", fix.id), what }));
     }

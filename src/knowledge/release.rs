@@ -1,8 +1,6 @@
 //! Owns known regressions and repaired bugs (`knowledge/releases/*.ron`): which versions of a program fail in a way that
 //! another version does not. Each becomes a sign and the fix that it asks for.
 
-use std::collections::BTreeMap;
-
 use serde::Deserialize;
 
 use super::diagnosis::MemoryKind;
@@ -46,22 +44,8 @@ pub(super) struct Release {
 impl Release {
     /// The sign of the bug, and the change of version that ends it.
     pub(super) fn into_parts(self) -> (Sign, Fix) {
-        let form = FixCommand {
-            program: "*".into(),
-            action: self.action,
-            command: self.command,
-            otherwise: None,
-            defaults: BTreeMap::new(),
-            constants: BTreeMap::new(),
-            moves: None,
-            costs: None,
-            on: None,
-            phases: Vec::new(),
-            versions: None,
-            why: None,
-            expect: None,
-            if_not: None,
-        };
+        let form =
+            FixCommand { program: "*".into(), action: self.action, command: self.command, ..FixCommand::default() };
         let fix = Fix {
             id: self.id,
             title: self.title,
@@ -73,6 +57,7 @@ impl Release {
             when: Vec::new(),
             not_for: Vec::new(),
             covers: Vec::new(),
+            replaces: Vec::new(),
             leads: Leads::default(),
             moves: Moves::Either,
             frees: Frees::Unknown,
