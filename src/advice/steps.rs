@@ -213,7 +213,6 @@ fn with_condition(planned: PlannedFix, condition: &str) -> PlannedFix {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
 
     use super::template::substitute;
     use super::*;
