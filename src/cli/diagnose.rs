@@ -121,10 +121,13 @@ impl DiagnoseArgs {
 
 /// Says that no fix has this id, and which ids come near it.
 fn unknown_fix(base: &KnowledgeBase, id: &str) -> String {
-    let likeness = |fix: &Fix| strsim::jaro_winkler(fix.id.as_str(), id);
-    let near = base.fixes().iter().max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
+    let near = base.fixes().iter().max_by(|one, other| likeness(one, id).total_cmp(&likeness(other, id)));
     let hint = near.map(|fix| format!("; the nearest is {}", fix.id)).unwrap_or_default();
     format!("--tried {}: no fix has this id{hint}. `diagnose --json` prints the id of each step as `fix`", harmless(id))
+}
+
+fn likeness(fix: &Fix, id: &str) -> f64 {
+    strsim::jaro_winkler(fix.id.as_str(), id)
 }
 
 /// Reads what the log of a run that worked shows of it. Fails if that run ran out of memory, too.

@@ -78,13 +78,11 @@ impl Range {
 
 /// Orders versions by their numbers: 0.9 before 0.10, a release candidate before its release, `.post1` after it.
 fn compare(one: &str, other: &str) -> Ordering {
-    let (one, other) = (parts(one), parts(other));
+    let (mut one, mut other) = (parts(one), parts(other));
     let longest = one.len().max(other.len());
-    let at = |parts: &[i64], index: usize| parts.get(index).copied().unwrap_or(0);
-    (0..longest)
-        .map(|index| at(&one, index).cmp(&at(&other, index)))
-        .find(|order| order.is_ne())
-        .unwrap_or(Ordering::Equal)
+    one.resize(longest, 0);
+    other.resize(longest, 0);
+    one.cmp(&other)
 }
 
 /// The numbers of a version. What is older than its release has a negative part there; a local part (`+cu121`) counts not.
