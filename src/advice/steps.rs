@@ -6,6 +6,7 @@ mod conditions;
 mod enough;
 mod fixes;
 mod form;
+mod look;
 mod order;
 mod outlook;
 mod owners;
@@ -163,9 +164,11 @@ impl Collected {
 
     fn into_plan(mut self, outlook: &Outlook<'_, '_>) -> Plan {
         let case = outlook.case;
-        let names_nobody = case.situation.snapshot.is_none() && case.place.named.is_empty();
-        if case.log.oom != Oom::No && outlook.is_led_by(CauseKind::OtherProcess) && names_nobody {
-            self.offers.push(Offer::of(owners::look_there()));
+        let is_asked = case.log.oom != Oom::No && outlook.is_led_by(CauseKind::OtherProcess);
+        // What the log shows the others to be is known: the run's own workers, for one.
+        let is_known = self.offers.iter().any(|offer| offer.is_shown && offer.is_answer);
+        if is_asked && !is_known && !self.offers.iter().any(|offer| order::is_about_others(&offer.planned)) {
+            self.offers.extend(look::who_uses_it(case).map(Offer::of));
         }
         self.leave_out_replaced(case.situation.fixes);
         let mut offers = order::placed(std::mem::take(&mut self.offers), outlook);

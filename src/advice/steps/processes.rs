@@ -12,6 +12,7 @@ use crate::advice::offer::Standing;
 use crate::advice::processes::User;
 use crate::advice::release;
 use crate::advice::supervisor::Supervisor;
+use crate::advice::verdict::CauseKind;
 use crate::gpu::guard::Viewer;
 use crate::gpu::{GpuProcess, ProcessKey};
 use crate::knowledge::fix::{Fix, FixCommand};
@@ -28,6 +29,9 @@ pub(crate) const WORTH_ENDING: Bytes = Bytes::mib(256);
 pub(crate) fn steps(fix: &Fix, outlook: &Outlook<'_, '_>) -> Vec<Offer> {
     let case = outlook.case;
     let mut steps = on_gpu(fix, case, &case.place, &case.users, outlook.short);
+    if outlook.is_led_by(CauseKind::OtherProcess) && case.place.is_here() {
+        stand_as_if_idle(&mut steps, outlook.short);
+    }
     for rank in &case.other_ranks {
         steps.extend(on_gpu(fix, case, &rank.place, &rank.users, None));
     }
@@ -66,7 +70,8 @@ fn on_gpu(fix: &Fix, case: &Case<'_>, place: &Place<'_>, users: &[User<'_>], sho
             }
             Standing::Idle(_) => idle.push(Offer::of(step)),
             _ => {
-                let step = step.with_condition("Check first that it is idle, which is not known yet: ");
+                let title = format!("{}, if it is idle", step.title);
+                let step = PlannedFix { title, ..step.with_condition("If it is idle, which is not known yet: ") };
                 unknown.push(Offer { may_be_busy: true, ..Offer::of(step) });
             }
         }
@@ -75,6 +80,17 @@ fn on_gpu(fix: &Fix, case: &Case<'_>, place: &Place<'_>, users: &[User<'_>], sho
     put_best_first(&mut unknown, short);
     idle.extend(unknown);
     idle
+}
+
+/// In the first seconds nobody is known to be idle. Where the memory of others is what was short, the first process that
+/// frees enough alone stands where it will stand once it is, with its condition, so that the plan does not turn over under
+/// the person's hands. It is the viewer's own, and nobody busy is reached: `offer` decides that.
+fn stand_as_if_idle(offers: &mut [Offer], short: Option<Bytes>) {
+    let (Some(first), Some(short)) = (offers.first_mut(), short.filter(|short| *short > Bytes::ZERO)) else { return };
+    let is_enough = first.planned.frees_bytes.is_some_and(|frees| frees >= short);
+    if is_enough && first.planned.is_about_a_process() {
+        first.may_be_busy = false;
+    }
 }
 
 /// Puts the step first that loses least of those that are enough alone.
