@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use super::engine;
 use super::figures::{are_ranks, is_negligible, live_need, run_had, used_by_others_at_crash, used_by_others_at_start};
 use super::input::Situation;
+use super::machine::names;
 use super::machine::place::{Fate, Named, Place};
 use super::naming::name_of;
 use super::release;
@@ -50,7 +51,8 @@ pub(crate) fn used_by_others(diagnosis: &Diagnosis, place: &Place<'_>) -> Option
         let matters = !is_negligible(bytes, diagnosis.facts.total_bytes);
         return matters.then_some(UsedByOthers { bytes, is_at_start: false });
     }
-    let capacity = place.device_here().and_then(|device| device.memory.total_bytes.value());
+    let here = place.device_here().and_then(|device| device.memory.total_bytes.value());
+    let capacity = here.or_else(|| names::capacity(diagnosis));
     used_by_others_at_start(diagnosis, capacity).map(|bytes| UsedByOthers { bytes, is_at_start: true })
 }
 
