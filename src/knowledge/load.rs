@@ -21,11 +21,14 @@ use super::version::VersionRule;
 use crate::ids::{EntryId, FixId};
 use crate::packed;
 
-/// The folder knowledge/, packed by `build.rs`.
+/// What a reading needs of the folder knowledge/, packed by `build.rs`.
 static EMBEDDED: [&[u8]; 2] = [
     include_bytes!(concat!(env!("OUT_DIR"), "/knowledge.0")),
     include_bytes!(concat!(env!("OUT_DIR"), "/knowledge.1")),
 ];
+
+/// The same folder as it stands.
+static WHOLE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/knowledge"));
 
 /// A file of a knowledge base.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +95,8 @@ impl LoadError {
     }
 }
 
-/// The files built into the program.
+/// The files built into the program, without what only checks need (`embedded_whole`), since each start parses them:
+/// examples, and the references of fixes and signs.
 pub fn embedded() -> Vec<Source> {
     let [earlier, later] = EMBEDDED;
     let (mut sources, more) = on_two_threads(|| unpacked(earlier), || unpacked(later));
@@ -100,16 +104,20 @@ pub fn embedded() -> Vec<Source> {
     sources
 }
 
+/// The files built into the program, for checks.
+pub fn embedded_whole() -> Vec<Source> {
+    unpacked(WHOLE)
+}
+
 fn unpacked(half: &[u8]) -> Vec<Source> {
     packed::files(half).into_iter().map(|(path, text)| Source { path, text: text.into() }).collect()
 }
 
-/// The built-in files and those of a folder: a file that is the same entry, fix or table takes the built-in one's place.
-pub fn embedded_and(added: Vec<Source>) -> Vec<Source> {
-    let mut sources = embedded();
-    sources.retain(|source| added.iter().all(|own| own.kind() != source.kind()));
-    sources.extend(added);
-    sources
+/// The built-in files with those of a folder: a file that is the same entry, fix or table takes the built-in one's place.
+pub fn with_added(mut built_in: Vec<Source>, added: Vec<Source>) -> Vec<Source> {
+    built_in.retain(|source| added.iter().all(|own| own.kind() != source.kind()));
+    built_in.extend(added);
+    built_in
 }
 
 /// The results of both functions. If no thread can be started, they run one after the other.
@@ -121,7 +129,7 @@ fn on_two_threads<T: Send>(first: impl FnOnce() -> T, second: impl Fn() -> T + S
     })
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Loaded {
     pub entries: Vec<Entry>,
     pub fixes: Vec<Fix>,
@@ -249,17 +257,28 @@ mod tests {
 
     #[test]
     fn a_folder_of_either_layout_replaces_the_built_in_files_of_the_same_id() {
-        let built_in = load(embedded()).unwrap();
+        let built_in = load(embedded_whole()).unwrap();
         let text = "(title: \"Mine\", oom: no, status: Draft, certainty: likely, literals: [\"mine\"], \
                     when: (any: [\"mine\"]), remark: \"It is mine.\", why: \"It is mine.\", references: [], \
                     matches: [], rejects: [])";
         for path in ["entries/pytorch/cuda-out-of-memory.ron", "pytorch/cuda-out-of-memory.ron"] {
-            let loaded =
-                load(embedded_and(vec![source(path, text), source("_innocent/a.log", "all is well")])).unwrap();
+            let added = vec![source(path, text), source("_innocent/a.log", "all is well")];
+            let loaded = load(with_added(embedded_whole(), added)).unwrap();
             assert_eq!(loaded.entries.len(), built_in.entries.len(), "{path}");
             let own = loaded.entries.iter().find(|entry| entry.id == EntryId::PYTORCH_CUDA_OUT_OF_MEMORY).unwrap();
             assert_eq!(own.title, "Mine", "{path}");
             assert_eq!(loaded.innocent.len(), built_in.innocent.len() + 1, "{path}");
         }
+    }
+
+    #[test]
+    fn what_a_reading_needs_is_in_the_bare_files() {
+        let mut whole = load(embedded_whole()).unwrap();
+        whole.entries.iter_mut().for_each(|entry| entry.matches.truncate(1));
+        whole.entries.iter_mut().for_each(|entry| entry.rejects.clear());
+        whole.fixes.iter_mut().for_each(|fix| fix.references.clear());
+        whole.signs.iter_mut().for_each(|sign| (sign.example, sign.references) = (String::new(), Vec::new()));
+        whole.innocent.clear();
+        assert_eq!(format!("{:?}", load(embedded()).unwrap()), format!("{whole:?}"));
     }
 }

@@ -11,7 +11,7 @@ use oomdoctor::app::model::{Config, Region};
 use oomdoctor::app::msg::LogRead;
 use oomdoctor::app::{Cx, Model, Msg, update};
 use oomdoctor::gpu::Snapshot;
-use oomdoctor::knowledge::load::{Source, embedded};
+use oomdoctor::knowledge::load::{Source, embedded_whole};
 use oomdoctor::knowledge::{KnowledgeBase, page};
 use oomdoctor::log::PastedLog;
 use oomdoctor::memory::card::Card;
@@ -28,7 +28,7 @@ use oomdoctor::text::{harmless, is_harmful};
 use oomdoctor::ui::drawn;
 use oomdoctor::units::{Bytes, WallTime};
 
-static BASE: LazyLock<KnowledgeBase> = LazyLock::new(|| KnowledgeBase::built_in().unwrap());
+static BASE: LazyLock<KnowledgeBase> = LazyLock::new(|| KnowledgeBase::built_in_with_examples().unwrap());
 
 fn moment() -> WallTime {
     WallTime(jiff::Timestamp::from_second(1_800_000_000).unwrap())
@@ -188,5 +188,5 @@ pub fn logs() -> Vec<Vec<u8>> {
 /// The files of the knowledge.
 pub fn entries() -> Vec<Vec<u8>> {
     let read = |source: &Source| source.path.ends_with(".ron") && !source.path.starts_with("models/");
-    embedded().into_iter().filter(read).map(|source| source.text.into_owned().into_bytes()).collect()
+    embedded_whole().into_iter().filter(read).map(|source| source.text.into_owned().into_bytes()).collect()
 }
