@@ -6,6 +6,7 @@ use super::outlook::Outlook;
 use super::planned::{PlannedFix, Step};
 use super::template::{step_of, substitute};
 use crate::advice::case::Case;
+use crate::advice::figures::is_negligible;
 use crate::advice::machine::place::Place;
 use crate::advice::naming::name_of;
 use crate::advice::offer::Standing;
@@ -43,9 +44,8 @@ pub(crate) fn steps(fix: &Fix, outlook: &Outlook<'_, '_>) -> Vec<Offer> {
 fn on_gpu(fix: &Fix, case: &Case<'_>, place: &Place<'_>, users: &[User<'_>], short: Option<Bytes>) -> Vec<Offer> {
     let (mut idle, mut unknown) = (Vec::new(), Vec::new());
     let Some(seen) = case.situation.seen() else { return idle };
-    for user in users {
-        let is_worth_it = user.row.used_bytes.value().is_none_or(|bytes| bytes >= WORTH_ENDING);
-        if !is_worth_it || idle.len() + unknown.len() >= MOST_PROCESSES {
+    for user in users.iter().filter(|user| is_worth_it(user, users, place, short)) {
+        if idle.len() + unknown.len() >= MOST_PROCESSES {
             continue;
         }
         let Some(step) = step_about(fix, case, place, user) else { continue };
@@ -80,6 +80,15 @@ fn on_gpu(fix: &Fix, case: &Case<'_>, place: &Place<'_>, users: &[User<'_>], sho
     put_best_first(&mut unknown, short);
     idle.extend(unknown);
     idle
+}
+
+/// Whether a process uses enough to be a step: a part of the GPU that matters, or what is short together with the others.
+fn is_worth_it(user: &User<'_>, users: &[User<'_>], place: &Place<'_>, short: Option<Bytes>) -> bool {
+    let Some(used) = user.row.used_bytes.value() else { return true };
+    let mut all = users.iter().map(|user| user.row.used_bytes.value());
+    let together = all.try_fold(Bytes::ZERO, |sum, used| Some(sum.plus(used?)));
+    let are_enough = together.zip(short).is_none_or(|(together, short)| together >= short);
+    used >= WORTH_ENDING && (are_enough || !is_negligible(used, place.capacity()))
 }
 
 /// In the first seconds nobody is known to be idle. Where the memory of others is what was short, the first process that
