@@ -76,16 +76,18 @@ pub(crate) fn users<'a>(situation: &Situation<'a>, place: &Place<'a>) -> Vec<Use
     let devices: Vec<&Device> = place.device.map_or_else(|| place.candidates.clone(), |device| vec![device]);
     let blamed = blamed(diagnosis, place);
     let are_ruled_out = blamed.is_empty() && are_others_ruled_out(diagnosis, place);
-    if place.is_elsewhere()
-        || devices.iter().all(|device| never_fits(device, diagnosis))
-    {
+    if place.is_elsewhere() || devices.iter().all(|device| never_fits(device, diagnosis)) {
         return Vec::new();
     }
     let mut found = Vec::new();
     for row in devices.iter().flat_map(|device| &device.processes) {
         let is_meant = is_among(row, &blamed) || blamed.is_empty() && place.device.is_some();
         let is_ruled_out = are_ruled_out && !is_left_behind(row, diagnosis);
-        if !is_meant || is_ruled_out || is_run_itself(row, situation, place) || situation.was_there_before(row) != Some(true) {
+        if !is_meant
+            || is_ruled_out
+            || is_run_itself(row, situation, place)
+            || situation.was_there_before(row) != Some(true)
+        {
             continue;
         }
         let Some(key) = release::reach(viewer, row) else { continue };

@@ -433,11 +433,20 @@ mod tests {
         let loaded = "ollama ps | awk 'NR>1 {print $1}' | xargs -n1 ollama stop".to_owned();
         assert_eq!(command("Ollama runner", 1000, None), Some((loaded.clone(), true)));
         assert_eq!(command("Ollama runner (x:$(reboot))", 1000, None), Some((loaded.clone(), true)));
-        for (uid, container) in [(1001, None), (1001, Some("docker:0123456789ab")), (999, Some("docker:0123456789ab"))] {
+        for (uid, container) in [(1001, None), (1001, Some("docker:0123456789ab")), (999, Some("docker:0123456789ab"))]
+        {
             assert_eq!(command("Ollama runner", uid, container), Some((String::new(), false)), "another user's: wait");
         }
-        assert_eq!(command("Ollama runner", 999, None), Some((loaded.clone(), false)), "a service unloads for everybody");
-        assert_eq!(command("python train.py", 999, None), Some((String::new(), false)), "and nothing else is asked of it");
+        assert_eq!(
+            command("Ollama runner", 999, None),
+            Some((loaded.clone(), false)),
+            "a service unloads for everybody"
+        );
+        assert_eq!(
+            command("python train.py", 999, None),
+            Some((String::new(), false)),
+            "and nothing else is asked of it"
+        );
         let stop = ("docker stop 0123456789ab".to_owned(), false);
         assert_eq!(command("python train.py", 1000, Some("docker:0123456789ab")), Some(stop));
         let unit = Some("service:ollama.service");
@@ -528,7 +537,10 @@ mod tests {
         assert_eq!(steps, ["look-there", "request-gpu"], "the log tells of its scheduler, wherever that is");
         elsewhere.run.launcher = None;
         let plan = of(&elsewhere, vec![Vantage::SlurmLogin]).plan;
-        assert!(plan.iter().all(|planned| planned.fix != FixId::REQUEST_GPU), "this machine's is not the log's: {plan:?}");
+        assert!(
+            plan.iter().all(|planned| planned.fix != FixId::REQUEST_GPU),
+            "this machine's is not the log's: {plan:?}"
+        );
     }
 
     #[test]

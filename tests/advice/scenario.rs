@@ -430,9 +430,9 @@ fn read<T: DeserializeOwned>(path: &Path) -> T {
 pub fn all() -> Vec<(String, Scenario)> {
     let mut all = files::<Scenario>("scenarios");
     for (name, Machines { log, machines }) in files::<Machines>("scenarios/machines") {
-        let scenarios = machines.into_iter().map(|(machine, scenario)| {
-            (format!("{name}@{machine}"), Scenario { log: log.clone(), ..scenario })
-        });
+        let scenarios = machines
+            .into_iter()
+            .map(|(machine, scenario)| (format!("{name}@{machine}"), Scenario { log: log.clone(), ..scenario }));
         all.extend(scenarios);
     }
     all.sort_by(|(one, _), (other, _)| one.cmp(other));

@@ -30,7 +30,8 @@ struct Look {
     if_not: &'static str,
 }
 
-static PLACES: LazyLock<Vec<Look>> = LazyLock::new(|| packed::table(include_str!("../../../knowledge/advice/look.ron")));
+static PLACES: LazyLock<Vec<Look>> =
+    LazyLock::new(|| packed::table(include_str!("../../../knowledge/advice/look.ron")));
 
 /// The step to find out who uses the GPU. `None` where the list of processes here tells it, and while a retry runs.
 pub(crate) fn who_uses_it(case: &Case<'_>) -> Option<PlannedFix> {

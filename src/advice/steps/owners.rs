@@ -60,8 +60,11 @@ fn unload_service(row: &GpuProcess, seen: Seen<'_>) -> Option<PlannedFix> {
         return None;
     }
     let release = release::route(row)?;
-    let action =
-        format!("It runs as the service account {}, for everybody on this machine. {}", user_of(row), release.way.means);
+    let action = format!(
+        "It runs as the service account {}, for everybody on this machine. {}",
+        user_of(row),
+        release.way.means
+    );
     let why = format!("{} uses {}", name_of(row), amount(row.used_bytes.value()));
     let if_not = "if it is loaded again, somebody uses it: wait, or ask them";
     Some(PlannedFix {
