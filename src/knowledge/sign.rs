@@ -115,7 +115,7 @@ mod tests {
     fn base(sign: &str) -> KnowledgeBase {
         let text =
             format!(r#"[(that: "a test says so", {sign}, fixes: ["smaller-batch"], example: "", references: [])]"#);
-        let source = Source { path: "signs/test.ron".into(), text: text.into() };
+        let source = Source::ron("signs/test.ron", text);
         KnowledgeBase::from_sources(load::with_added(load::embedded(), vec![source])).unwrap()
     }
 
