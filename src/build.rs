@@ -104,7 +104,9 @@ fn write_ids(files: &[PathBuf], programs: &str) -> io::Result<()> {
 
 fn constant(of: &str, id: &str) -> String {
     let name = id.to_ascii_uppercase().replace(|letter: char| !letter.is_ascii_alphanumeric(), "_");
-    format!("    pub const {name}: {of} = {of}({id:?});\n")
+    // No identifier begins with a digit: a program may ("3d generator").
+    let start = if name.starts_with(|letter: char| letter.is_ascii_digit()) { "_" } else { "" };
+    format!("    pub const {start}{name}: {of} = {of}({id:?});\n")
 }
 
 /// Each file as its path, a zero, its text as `text_of` makes it of both, a zero.

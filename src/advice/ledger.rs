@@ -197,7 +197,7 @@ fn of_cache(facts: &Facts) -> Ledger {
 /// The log's own figures. Nothing where it prints neither a capacity nor a limit.
 fn of_log(diagnosis: &Diagnosis, place: &Place<'_>) -> Option<Ledger> {
     let facts = &diagnosis.facts;
-    let capacity = facts.total_bytes.or(facts.limit_bytes)?;
+    let capacity = facts.total_bytes.or(facts.limit_bytes).or_else(|| place.capacity_of_candidates())?;
     let mut held = printed_parts(diagnosis, place);
     let free = facts.free_bytes.unwrap_or(Bytes::ZERO);
     // With the named processes more than the GPU has: one of them may be the run itself, or the log mixes GPUs.

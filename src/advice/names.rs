@@ -1,5 +1,6 @@
 //! Owns the lists of names that advice compares with (`knowledge/advice/names.ron`).
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use serde::Deserialize;
@@ -20,6 +21,8 @@ pub(crate) struct Names {
     pub weights_of_any_bits: Vec<&'static str>,
     pub weights_of_four_bits: Vec<&'static str>,
     pub weights_of_eight_bits: Vec<&'static str>,
+    /// The VRAM of GPU models, by their names without the maker's words.
+    pub vram_mib: BTreeMap<&'static str, u64>,
     /// Words that some programs and drivers leave out of a GPU's name.
     pub makers: Vec<&'static str>,
 }

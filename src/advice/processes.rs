@@ -5,16 +5,21 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 
 use super::engine;
-use super::figures::{are_ranks, is_negligible, live_need, used_by_others_at_crash, used_by_others_at_start};
+use super::figures::{are_ranks, is_negligible, live_need, run_had, used_by_others_at_crash, used_by_others_at_start};
 use super::input::Situation;
+use super::machine::names;
 use super::machine::place::{Fate, Named, Place};
 use super::naming::name_of;
 use super::release;
 use crate::gpu::activity::Activity;
+use crate::gpu::usage::is_service;
 use crate::gpu::{Device, GpuProcess, ProcessKey};
 use crate::knowledge::diagnosis::Diagnosis;
 use crate::knowledge::program::{Program, Trait};
 use crate::units::Bytes;
+
+/// A run that was left behind uses what it had, which its log prints as it fails.
+const LEFT_BEHIND_PERCENT: u64 = 10;
 
 /// The processes that the log names, without those that had next to nothing and the run's own ranks.
 pub(crate) fn blamed<'p, 'a>(diagnosis: &Diagnosis, place: &'p Place<'a>) -> Vec<&'p Named<'a>> {
@@ -46,7 +51,8 @@ pub(crate) fn used_by_others(diagnosis: &Diagnosis, place: &Place<'_>) -> Option
         let matters = !is_negligible(bytes, diagnosis.facts.total_bytes);
         return matters.then_some(UsedByOthers { bytes, is_at_start: false });
     }
-    let capacity = place.device_here().and_then(|device| device.memory.total_bytes.value());
+    let here = place.device_here().and_then(|device| device.memory.total_bytes.value());
+    let capacity = here.or_else(|| names::capacity(diagnosis));
     used_by_others_at_start(diagnosis, capacity).map(|bytes| UsedByOthers { bytes, is_at_start: true })
 }
 
@@ -69,16 +75,19 @@ pub(crate) fn users<'a>(situation: &Situation<'a>, place: &Place<'a>) -> Vec<Use
     // Where several GPUs fit, only a process that the log names is offered.
     let devices: Vec<&Device> = place.device.map_or_else(|| place.candidates.clone(), |device| vec![device]);
     let blamed = blamed(diagnosis, place);
-    if place.is_elsewhere()
-        || blamed.is_empty() && are_others_ruled_out(diagnosis, place)
-        || devices.iter().all(|device| never_fits(device, diagnosis))
-    {
+    let are_ruled_out = blamed.is_empty() && are_others_ruled_out(diagnosis, place);
+    if place.is_elsewhere() || devices.iter().all(|device| never_fits(device, diagnosis)) {
         return Vec::new();
     }
     let mut found = Vec::new();
     for row in devices.iter().flat_map(|device| &device.processes) {
         let is_meant = is_among(row, &blamed) || blamed.is_empty() && place.device.is_some();
-        if !is_meant || is_run_itself(row, situation, place) || situation.was_there_before(row) != Some(true) {
+        let is_ruled_out = are_ruled_out && !is_left_behind(row, diagnosis);
+        if !is_meant
+            || is_ruled_out
+            || is_run_itself(row, situation, place)
+            || situation.was_there_before(row) != Some(true)
+        {
             continue;
         }
         let Some(key) = release::reach(viewer, row) else { continue };
@@ -90,6 +99,13 @@ pub(crate) fn users<'a>(situation: &Situation<'a>, place: &Place<'a>) -> Vec<Use
     let mut seen = HashSet::new();
     found.retain(|user| seen.insert(user.key));
     found
+}
+
+/// Whether it may be the failed run itself: what started it is gone, and it uses about what the run had. The next try finds
+/// that memory in use.
+fn is_left_behind(row: &GpuProcess, diagnosis: &Diagnosis) -> bool {
+    let used = row.used_bytes.value().zip(run_had(diagnosis));
+    row.has_lost_its_parent() && used.is_some_and(|(used, had)| used.within_percent(had, LEFT_BEHIND_PERCENT))
 }
 
 fn is_among(row: &GpuProcess, blamed: &[&Named<'_>]) -> bool {
@@ -158,7 +174,8 @@ pub(crate) fn largest_foreign<'a>(situation: &Situation<'_>, place: &Place<'a>) 
     let device = place.device_unless_elsewhere()?;
     let total = device.memory.total_bytes.value();
     let mut largest: Option<Foreign<'a>> = None;
-    for row in device.processes.iter().filter(|row| situation.viewer.is_some_and(|viewer| !viewer.owns(row))) {
+    let others = device.processes.iter().filter(|row| !is_service(row));
+    for row in others.filter(|row| situation.viewer.is_some_and(|viewer| !viewer.owns(row))) {
         let (Some(bytes), Some(user)) = (row.used_bytes.value(), row.user.known()) else { continue };
         // Of a log that may be from anywhere, only a process that leaves little room for anything is a reason.
         let matters = match place.same_machine {

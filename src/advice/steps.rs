@@ -6,6 +6,7 @@ mod conditions;
 mod enough;
 mod fixes;
 mod form;
+mod look;
 mod order;
 mod outlook;
 mod owners;
@@ -163,9 +164,11 @@ impl Collected {
 
     fn into_plan(mut self, outlook: &Outlook<'_, '_>) -> Plan {
         let case = outlook.case;
-        let names_nobody = case.situation.snapshot.is_none() && case.place.named.is_empty();
-        if case.log.oom != Oom::No && outlook.is_led_by(CauseKind::OtherProcess) && names_nobody {
-            self.offers.push(Offer::of(owners::look_there()));
+        let is_asked = case.log.oom != Oom::No && outlook.is_led_by(CauseKind::OtherProcess);
+        // What the log shows the others to be is known: the run's own workers, for one.
+        let is_known = self.offers.iter().any(|offer| offer.is_shown && offer.is_answer);
+        if is_asked && !is_known && !self.offers.iter().any(|offer| order::is_about_others(&offer.planned)) {
+            self.offers.extend(look::who_uses_it(case).map(Offer::of));
         }
         self.leave_out_replaced(case.situation.fixes);
         let mut offers = order::placed(std::mem::take(&mut self.offers), outlook);
@@ -316,7 +319,8 @@ mod tests {
         let fixes =
             [fix("general-words", vec![], &[("*", "lower it")]), own, fix("other", vec![], &[("*", "raise it")])];
         let ids = |fixes: &[Fix]| -> Vec<FixId> {
-            plan(&torch_oom(&[]), fixes, vec![]).plan.iter().map(|step| step.fix).collect()
+            let plan = plan(&torch_oom(&[]), fixes, vec![]).plan;
+            plan.iter().map(|step| step.fix).filter(|id| *id != FixId::LOOK_THERE).collect()
         };
         assert_eq!(ids(&fixes), ["own-words", "other"]);
         assert_eq!(ids(&fixes[..1]), ["general-words"]);
@@ -337,6 +341,8 @@ mod tests {
             shown("one-version", Some("if it is PyTorch 2.3")),
             shown("other-version", Some("if it is PyTorch 2.4")),
         ];
+        // Of a run that had the GPU alone.
+        diagnosis.facts.process_bytes = Some(Bytes::gib(18));
         let steps = plan(&diagnosis, &fixes, vec![]).plan;
         let ids: Vec<&str> = steps.iter().map(|step| step.fix.as_str()).collect();
         assert_eq!(ids, ["shown", "generic", "one-version"]);
@@ -379,7 +385,9 @@ mod tests {
         let mut elsewhere = torch_oom(&[(4242, Bytes::mib(11_500))]);
         elsewhere.facts.total_bytes = Some(Bytes::gib(80));
         let advice = plan(&elsewhere, &[end()], vec![device(0, vec![process(4242, Bytes::mib(11_500))])]);
-        assert_eq!(advice.plan, []);
+        let ids: Vec<FixId> = advice.plan.iter().map(|planned| planned.fix).collect();
+        assert_eq!(ids, [FixId::LOOK_THERE], "who it is, only that machine tells");
+        assert!(advice.plan.iter().all(|planned| planned.target.is_none()));
     }
 
     #[test]
@@ -425,9 +433,20 @@ mod tests {
         let loaded = "ollama ps | awk 'NR>1 {print $1}' | xargs -n1 ollama stop".to_owned();
         assert_eq!(command("Ollama runner", 1000, None), Some((loaded.clone(), true)));
         assert_eq!(command("Ollama runner (x:$(reboot))", 1000, None), Some((loaded.clone(), true)));
-        for container in [None, Some("docker:0123456789ab")] {
-            assert_eq!(command("Ollama runner", 999, container), Some((String::new(), false)), "another user's: wait");
+        for (uid, container) in [(1001, None), (1001, Some("docker:0123456789ab")), (999, Some("docker:0123456789ab"))]
+        {
+            assert_eq!(command("Ollama runner", uid, container), Some((String::new(), false)), "another user's: wait");
         }
+        assert_eq!(
+            command("Ollama runner", 999, None),
+            Some((loaded.clone(), false)),
+            "a service unloads for everybody"
+        );
+        assert_eq!(
+            command("python train.py", 999, None),
+            Some((String::new(), false)),
+            "and nothing else is asked of it"
+        );
         let stop = ("docker stop 0123456789ab".to_owned(), false);
         assert_eq!(command("python train.py", 1000, Some("docker:0123456789ab")), Some(stop));
         let unit = Some("service:ollama.service");
@@ -515,10 +534,13 @@ mod tests {
         let mut elsewhere = of_slurm.clone();
         elsewhere.facts.total_bytes = Some(Bytes::gib(80));
         let steps: Vec<FixId> = of(&elsewhere, vec![]).plan.into_iter().map(|planned| planned.fix).collect();
-        assert_eq!(steps, ["request-gpu"], "the log tells of its scheduler, wherever that is");
+        assert_eq!(steps, ["look-there", "request-gpu"], "the log tells of its scheduler, wherever that is");
         elsewhere.run.launcher = None;
         let plan = of(&elsewhere, vec![Vantage::SlurmLogin]).plan;
-        assert!(plan.iter().all(|planned| planned.condition.is_some()), "this machine's is not the log's: {plan:?}");
+        assert!(
+            plan.iter().all(|planned| planned.fix != FixId::REQUEST_GPU),
+            "this machine's is not the log's: {plan:?}"
+        );
     }
 
     #[test]

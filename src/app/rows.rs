@@ -2,7 +2,7 @@
 //! with, and last who has the driver open without being listed.
 
 use super::model::{Model, RowId, Sort};
-use crate::gpu::recognise::protected_command;
+use crate::gpu::usage::is_service;
 use crate::gpu::{Device, GpuProcess, Holder, ProcessKey, Snapshot};
 use crate::units::Bytes;
 
@@ -178,7 +178,7 @@ fn is_worth_a_row(snapshot: &Snapshot, device: Option<&Device>, holder: &Holder)
     if process.group.is_some() && listed.any(|row| row.group == process.group) {
         return false;
     }
-    if protected_command(process.command.known().map_or("", String::as_str)).is_some() {
+    if is_service(process) {
         return false;
     }
     let unexplained =

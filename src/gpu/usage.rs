@@ -60,7 +60,7 @@ fn draws_the_screen(row: &GpuProcess) -> bool {
 }
 
 /// True for a process of the desktop or the driver.
-pub(super) fn is_service(row: &GpuProcess) -> bool {
+pub(crate) fn is_service(row: &GpuProcess) -> bool {
     let command = row.command.known().map_or("", String::as_str);
     !command.contains("nvidia-cuda-mps-server") && protected_command(command).is_some()
 }

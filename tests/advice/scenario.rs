@@ -1,6 +1,7 @@
-//! Owns how a scenario is written down (a log, a machine, the expected advice: `tests/scenarios/*.ron`) and how the
-//! advice on it is computed.
+//! Owns how a scenario is written down (a log, a machine, the expected advice: `tests/scenarios/*.ron`; one log on several
+//! machines: `tests/scenarios/machines/*.ron`) and how the advice on it is computed.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -14,11 +15,14 @@ use oomdoctor::knowledge::{FixId, KnowledgeBase};
 use oomdoctor::log::PastedLog;
 use oomdoctor::units::{Bytes, WallTime};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 /// The user who runs oomdoctor in a scenario that does not say otherwise.
 const USER: u32 = 1000;
 /// Another user of the same machine.
 const OTHER_USER: u32 = 1001;
+/// A service account.
+const SERVICE: u32 = 990;
 /// The shell in which oomdoctor runs.
 const SHELL: u32 = 900;
 
@@ -32,6 +36,8 @@ pub struct Scenario {
     /// The cause that a hasty reader would name, where another one leads: this scenario is a near miss of it.
     #[serde(default)]
     pub looks_like: Option<String>,
+    /// The log; a scenario of `Machines` has theirs.
+    #[serde(default)]
     pub log: String,
     /// The GPUs at the last reading; with none, only the log is read.
     #[serde(default)]
@@ -57,7 +63,18 @@ pub struct Scenario {
     /// Who runs oomdoctor.
     #[serde(default)]
     viewer: Looker,
+    /// From where the machine is seen, as the JSON has it: "container", "slurm:81234".
+    #[serde(default)]
+    seen_from: Vec<String>,
     pub expect: Expected,
+}
+
+/// One file of `tests/scenarios/machines`: a log, and the machines on which it is read, each by its name.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Machines {
+    log: String,
+    machines: BTreeMap<String, Scenario>,
 }
 
 /// `oomdoctor::advice::Taken`, as a scenario writes it.
@@ -117,6 +134,9 @@ pub struct Gpu {
     /// MiB in use that no listed process accounts for.
     #[serde(default = "usual_unattributed")]
     unattributed: u64,
+    /// What kind of GPU it is, where it is no usual one: an instance (MIG) or a GPU that is split into some.
+    #[serde(default)]
+    nature: Option<Nature>,
     #[serde(default)]
     pub processes: Vec<Process>,
 }
@@ -130,10 +150,18 @@ pub struct Process {
     /// The program that oomdoctor recognizes in it.
     program: Option<String>,
     command: String,
+    /// As the JSON has it: "docker:0123456789ab".
+    container: Option<String>,
+    /// As the JSON has it: "slurm:81234".
+    managed_by: Option<String>,
+    /// Whether what started it has exited.
+    orphaned: bool,
     /// Seconds before the crash; negative: after it.
     started: i64,
     /// Whether it is the viewer's own process; else it is another user's.
     pub own: bool,
+    /// The service account that it runs as, where it is no person's.
+    service: Option<String>,
     proved: bool,
     pub busy: bool,
     /// The second of the watch from which it is idle; it is busy before.
@@ -149,8 +177,12 @@ impl Default for Process {
             mib: 0,
             program: None,
             command: "python train.py".to_owned(),
+            container: None,
+            managed_by: None,
+            orphaned: false,
             started: 3600,
             own: true,
+            service: None,
             proved: true,
             busy: false,
             busy_until: 0,
@@ -166,6 +198,7 @@ pub struct Expected {
     /// The leading cause; `none` where no memory ran out.
     pub cause: String,
     /// What the verdict's sentence says, in this order.
+    #[serde(default)]
     pub sentence: Vec<String>,
     /// What it must not say.
     #[serde(default)]
@@ -212,12 +245,25 @@ impl Process {
         10 + u64::try_from(busy_seconds).unwrap() * 100
     }
 
+    fn uid(&self) -> u32 {
+        match (&self.service, self.own) {
+            (Some(_), _) => SERVICE,
+            (None, true) => USER,
+            (None, false) => OTHER_USER,
+        }
+    }
+
+    fn user(&self) -> &str {
+        let person = if self.own { "ada" } else { "bob" };
+        self.service.as_deref().unwrap_or(person)
+    }
+
     fn row_at(&self, second: i64) -> GpuProcess {
         GpuProcess {
             pid: self.pid,
             kind: ProcessKind::Compute,
-            container: None,
-            managed_by: None,
+            container: self.container.clone(),
+            managed_by: self.managed_by.clone(),
             server_command: None,
             recognised_as: self.program.clone(),
             protected: None,
@@ -228,10 +274,10 @@ impl Process {
             started_at: Reading::Known(after_crash(-self.started)),
             used_bytes: Reading::Known(Bytes::mib(self.mib)),
             sm_percent: Reading::Known(if self.is_busy_at(second) { 90 } else { 0 }),
-            uid: Reading::Known(if self.own { USER } else { OTHER_USER }),
-            user: Reading::Known(if self.own { "ada" } else { "bob" }.into()),
+            uid: Reading::Known(self.uid()),
+            user: Reading::Known(self.user().to_owned()),
             command: Reading::Known(self.command.clone()),
-            parent_pid: Reading::Known(SHELL),
+            parent_pid: Reading::Known(if self.orphaned { 1 } else { SHELL }),
             session: Reading::Known(SHELL),
             state: Reading::Known('S'),
             cpu_ticks: Reading::Known(self.cpu_ticks_at(second)),
@@ -240,6 +286,11 @@ impl Process {
 }
 
 impl Gpu {
+    fn uuid(&self, index: usize) -> String {
+        let kind = if self.nature == Some(Nature::MigInstance) { "MIG" } else { "GPU" };
+        format!("{kind}-{index}")
+    }
+
     fn device_at(&self, index: usize, second: i64) -> Device {
         let processes: Vec<&Process> = self.processes.iter().filter(|process| process.appears_at <= second).collect();
         let used = processes.iter().map(|process| process.mib).sum::<u64>() + self.unattributed;
@@ -255,8 +306,8 @@ impl Gpu {
             },
             unaccounted_includes_unknown_rows: false,
             processes: processes.iter().map(|process| process.row_at(second)).collect(),
-            nature: None,
-            uuid: Reading::Known(format!("GPU-{index}")),
+            nature: self.nature,
+            uuid: Reading::Known(self.uuid(index)),
             bus_id: Reading::Known(format!("00000000:0{index}:00.0")),
             name: Reading::Known(self.name.clone()),
             unaccounted_bytes: Reading::Known(Bytes::mib(self.unattributed)),
@@ -344,7 +395,7 @@ impl Scenario {
             holders: vec![],
             launchers: vec![],
             unseen_processes: 0,
-            seen_from: vec![],
+            seen_from: self.seen_from.iter().cloned().map(Vantage::from).collect(),
         }
     }
 
@@ -354,21 +405,36 @@ impl Scenario {
         Scenario { log: log.to_owned(), ..Scenario::parsed(&empty).unwrap() }
     }
 
-    fn read(path: &Path) -> Scenario {
-        let text = fs::read_to_string(path).unwrap();
-        Scenario::parsed(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-    }
-
     fn parsed(text: &str) -> ron::error::SpannedResult<Scenario> {
-        ron::Options::default().with_default_extension(ron::extensions::Extensions::IMPLICIT_SOME).from_str(text)
+        from_ron(text)
     }
 }
 
-/// Every scenario with its name, sorted by name.
-pub fn all() -> Vec<(String, Scenario)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
+fn from_ron<T: DeserializeOwned>(text: &str) -> ron::error::SpannedResult<T> {
+    ron::Options::default().with_default_extension(ron::extensions::Extensions::IMPLICIT_SOME).from_str(text)
+}
+
+/// The files of a folder below `tests`, each with its name and what it contains.
+fn files<T: DeserializeOwned>(folder: &str) -> Vec<(String, T)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder);
     let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "ron"));
-    files.sort();
-    files.iter().map(|path| (path.file_stem().unwrap().to_string_lossy().into_owned(), Scenario::read(path))).collect()
+    files.iter().map(|path| (path.file_stem().unwrap().to_string_lossy().into_owned(), read(path))).collect()
+}
+
+fn read<T: DeserializeOwned>(path: &Path) -> T {
+    from_ron(&fs::read_to_string(path).unwrap()).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Every scenario with its name, sorted by name. One of several machines for a log is called by both: `LOG@MACHINE`.
+pub fn all() -> Vec<(String, Scenario)> {
+    let mut all = files::<Scenario>("scenarios");
+    for (name, Machines { log, machines }) in files::<Machines>("scenarios/machines") {
+        let scenarios = machines
+            .into_iter()
+            .map(|(machine, scenario)| (format!("{name}@{machine}"), Scenario { log: log.clone(), ..scenario }));
+        all.extend(scenarios);
+    }
+    all.sort_by(|(one, _), (other, _)| one.cmp(other));
+    all
 }

@@ -8,6 +8,7 @@ use crate::advice::naming::{amount, name_of, name_of_device};
 use crate::advice::phrases::{gpu_in_words, line_of};
 use crate::advice::processes::UsedByOthers;
 use crate::gpu::activity::Activity;
+use crate::gpu::usage::is_service;
 use crate::gpu::{GpuProcess, ProcessKey};
 use crate::units::Bytes;
 
@@ -60,8 +61,18 @@ fn evidence_of(named: &Named<'_>, is_first: bool, case: &Case<'_>) -> String {
 }
 
 fn used_by_unnamed(case: &Case<'_>) -> Option<UsedByOthers> {
-    let is_asked = case.is_short_of_vram() && case.place.named.is_empty();
+    let is_asked = case.is_short_of_vram() && case.place.named.is_empty() && !is_short_beside_the_desktop_alone(case);
     if is_asked { case.used_by_others } else { None }
+}
+
+/// Whether it is short now by more than all would free that is neither the desktop's nor the driver's own. Then others are
+/// not what the run lacks, whatever they used when it failed.
+fn is_short_beside_the_desktop_alone(case: &Case<'_>) -> bool {
+    let (Some(device), Some(short)) = (case.place.device_here(), case.short_by_ledger()) else { return false };
+    let Some(unlisted) = device.unaccounted_bytes.value() else { return false };
+    let mut others = device.processes.iter().filter(|row| !is_service(row));
+    let used = others.try_fold(unlisted, |sum, row| Some(sum.plus(row.used_bytes.value()?)));
+    used.is_some_and(|used| used < short)
 }
 
 pub(super) fn uses_what_is_short(case: &Case<'_>) -> Evidence {

@@ -8,9 +8,13 @@ use crate::advice::verdict::CauseKind;
 use crate::knowledge::diagnosis::Diagnosis;
 use crate::units::Bytes;
 
+/// One request of so much is an overflow, or a shape by mistake.
+const BEYOND_ANY_GPU: Bytes = Bytes::gib(16 << 10);
+
 pub(super) fn mistake(case: &Case<'_>) -> Evidence {
-    let is_mistake = case.log.run.told == Some(CauseKind::Unknown);
-    is_mistake
+    let is_beyond_any_gpu =
+        case.is_short_of_vram() && case.log.facts.requested_bytes.is_some_and(|asked| asked >= BEYOND_ANY_GPU);
+    (case.log.run.told == Some(CauseKind::Unknown) || is_beyond_any_gpu)
         .then(|| vec![format!("no machine has so much: the size is a mistake of the program{}", line_of(case.log))])
 }
 

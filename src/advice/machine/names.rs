@@ -4,7 +4,9 @@ use crate::advice::input::Situation;
 use crate::advice::names::NAMES;
 use crate::advice::naming::short_card;
 use crate::gpu::{Device, Snapshot};
+use crate::knowledge::diagnosis::Diagnosis;
 use crate::knowledge::run::Card;
+use crate::units::Bytes;
 
 /// What the names say.
 pub(crate) enum NamedGpus<'a> {
@@ -38,6 +40,14 @@ pub(crate) fn named<'a>(situation: &Situation<'_>, snapshot: &'a Snapshot) -> Na
     names.dedup();
     let its = first.name.split(" (").next().unwrap_or(&first.name);
     NamedGpus::Elsewhere(format!("its GPU is {}, here there is {}", short_card(its), names.join(" and ")))
+}
+
+/// The VRAM of the GPU that failed, by its name alone. `None` where the log names GPUs of several models.
+pub(crate) fn capacity(diagnosis: &Diagnosis) -> Option<Bytes> {
+    let mut models = diagnosis.run.cards.iter().filter_map(|card| model(&card.name));
+    let first = models.next()?;
+    let is_the_only_one = models.all(|other| other == first);
+    NAMES.vram_mib.get(first.as_str()).filter(|_| is_the_only_one).map(|mib| Bytes::mib(*mib))
 }
 
 fn of_these_names<'a>(snapshot: &'a Snapshot, cards: &[&Card]) -> Vec<&'a Device> {

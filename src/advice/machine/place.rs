@@ -68,6 +68,13 @@ impl<'a> Place<'a> {
         self.device?.memory.total_bytes.value()
     }
 
+    /// The capacity of the GPUs that it may be, where all have the same.
+    pub fn capacity_of_candidates(&self) -> Option<Bytes> {
+        let mut capacities = self.candidates.iter().map(|device| device.memory.total_bytes.value());
+        let first = capacities.next()??;
+        capacities.all(|other| other == Some(first)).then_some(first)
+    }
+
     /// Whether each GPU that it may be has so much free now; never where the GPU is known, or none is.
     pub fn each_candidate_has(&self, needed: Bytes) -> bool {
         !self.candidates.is_empty() && self.candidates.iter().all(|device| has_free(device, needed))

@@ -129,6 +129,12 @@ fn is_solved_by_another_gpu(outlook: &Outlook<'_, '_>) -> bool {
     outlook.leading().is_some_and(|about| about.is_solved_by_another_gpu)
 }
 
+/// Whether a step deals with who uses the GPU: it is about a process or its owner, another GPU that was seen, or another try.
+pub(crate) fn is_about_others(planned: &PlannedFix) -> bool {
+    let deals = [FixId::RUN_AGAIN, FixId::WAIT_FOR_MEMORY, FixId::ASK_OWNER].contains(&planned.fix);
+    deals || planned.is_about_a_process() || planned.room_on.is_some()
+}
+
 fn waits_or_asks(offer: &Offer) -> bool {
     matches!(offer.planned.fix, FixId::WAIT_FOR_MEMORY | FixId::ASK_OWNER)
 }

@@ -10,7 +10,7 @@ use crate::advice::naming::{amount, name_of, name_of_device, user_of};
 use crate::advice::offer::{Seen, Standing};
 use crate::advice::release::{self, Api};
 use crate::gpu::activity::Activity;
-use crate::gpu::recognise::protected_command;
+use crate::gpu::usage::is_service;
 use crate::gpu::{Device, GpuProcess};
 use crate::knowledge::FixId;
 use crate::memory::Is;
@@ -18,6 +18,9 @@ use crate::units::Bytes;
 
 /// So many owners are asked at most.
 const MOST_OWNERS: usize = 2;
+
+/// The IDs of service accounts: login.defs(5), SYS_UID_MIN and SYS_UID_MAX, without root.
+const SERVICE_ACCOUNTS: std::ops::Range<u32> = 1..1000;
 
 /// Where busy or other users' processes use the memory: the step to wait, and those to ask their owners.
 pub(crate) fn wait_or_ask(case: &Case<'_>) -> Vec<PlannedFix> {
@@ -33,12 +36,44 @@ pub(crate) fn wait_or_ask(case: &Case<'_>) -> Vec<PlannedFix> {
     }
     let others = of_other_users(device, seen);
     let busy = busy_own(case, seen);
-    let mut steps = Vec::new();
-    if !others.is_empty() || !busy.is_empty() {
+    let is_waited_for = !others.is_empty() || !busy.is_empty();
+    // A service is for everybody on the machine: there is nobody to write to, and it releases memory when asked.
+    let (mut steps, mut asked) = (Vec::new(), Vec::new());
+    for row in others {
+        match unload_service(row, seen) {
+            Some(step) => steps.push(step),
+            None if asked.len() < MOST_OWNERS => asked.push(ask_owner(device, row, short)),
+            None => {}
+        }
+    }
+    if is_waited_for {
         steps.extend(wait(device, needed.zip(short), &busy));
     }
-    steps.extend(others.iter().take(MOST_OWNERS).map(|row| ask_owner(device, row, short)));
+    steps.extend(asked);
     steps
+}
+
+/// To have a service release memory that nobody needs. `None` for a person's process, a busy one, and one without a command.
+fn unload_service(row: &GpuProcess, seen: Seen<'_>) -> Option<PlannedFix> {
+    let is_for_everybody = row.uid.value().is_some_and(|uid| SERVICE_ACCOUNTS.contains(&uid));
+    if !is_for_everybody || seen.activity(row).is_busy() {
+        return None;
+    }
+    let release = release::route(row)?;
+    let action = format!(
+        "It runs as the service account {}, for everybody on this machine. {}",
+        user_of(row),
+        release.way.means
+    );
+    let why = format!("{} uses {}", name_of(row), amount(row.used_bytes.value()));
+    let if_not = "if it is loaded again, somebody uses it: wait, or ask them";
+    Some(PlannedFix {
+        title: format!("{}, if nobody else needs it", release.asks()),
+        frees_bytes: row.used_bytes.value(),
+        frees_is: row.used_bytes.value().map(|_| Is::Fact),
+        steps: vec![Step::new(action, Some(release.command()?), why, "the bar falls", if_not)],
+        ..PlannedFix::named(FixId::ASK_OWNER, release.way.costs)
+    })
 }
 
 fn is_worth_it(row: &GpuProcess) -> bool {
@@ -48,10 +83,7 @@ fn is_worth_it(row: &GpuProcess) -> bool {
 /// Other users' processes that use enough, the largest first; nothing that belongs to the system.
 fn of_other_users<'a>(device: &'a Device, seen: Seen<'_>) -> Vec<&'a GpuProcess> {
     let mut others: Vec<&GpuProcess> = device.processes.iter().filter(|row| is_worth_it(row)).collect();
-    others.retain(|row| {
-        let command = row.command.known().map_or("", String::as_str);
-        row.proved && !seen.viewer.owns(row) && protected_command(command).is_none()
-    });
+    others.retain(|row| row.proved && !seen.viewer.owns(row) && !is_service(row));
     others.sort_by_key(|row| Reverse(row.used_bytes.value()));
     others
 }
@@ -130,19 +162,4 @@ fn wait(device: &Device, needed: Option<(Bytes, Bytes)>, busy: &[(&GpuProcess, A
 
 fn waiting() -> PlannedFix {
     PlannedFix::named(FixId::WAIT_FOR_MEMORY, "time")
-}
-
-/// Of a log that is read alone, nobody can be named who used the rest.
-pub(crate) fn look_there() -> PlannedFix {
-    PlannedFix {
-        title: "Look who holds the card where it ran".into(),
-        steps: vec![Step::new(
-            "On that machine, list who holds how much; end what is yours, and ask whose the rest is".into(),
-            Some("oomdoctor ps".into()),
-            "what others held is what was missing".into(),
-            "each process with its owner and its memory",
-            "nvidia-smi shows the same without the owners",
-        )],
-        ..PlannedFix::named(FixId::LOOK_THERE, "nothing")
-    }
 }

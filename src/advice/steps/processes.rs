@@ -6,12 +6,14 @@ use super::outlook::Outlook;
 use super::planned::{PlannedFix, Step};
 use super::template::{step_of, substitute};
 use crate::advice::case::Case;
+use crate::advice::figures::is_negligible;
 use crate::advice::machine::place::Place;
 use crate::advice::naming::name_of;
 use crate::advice::offer::Standing;
 use crate::advice::processes::User;
 use crate::advice::release;
 use crate::advice::supervisor::Supervisor;
+use crate::advice::verdict::CauseKind;
 use crate::gpu::guard::Viewer;
 use crate::gpu::{GpuProcess, ProcessKey};
 use crate::knowledge::fix::{Fix, FixCommand};
@@ -28,6 +30,9 @@ pub(crate) const WORTH_ENDING: Bytes = Bytes::mib(256);
 pub(crate) fn steps(fix: &Fix, outlook: &Outlook<'_, '_>) -> Vec<Offer> {
     let case = outlook.case;
     let mut steps = on_gpu(fix, case, &case.place, &case.users, outlook.short);
+    if outlook.is_led_by(CauseKind::OtherProcess) && case.place.is_here() {
+        stand_as_if_idle(&mut steps, outlook.short);
+    }
     for rank in &case.other_ranks {
         steps.extend(on_gpu(fix, case, &rank.place, &rank.users, None));
     }
@@ -39,9 +44,8 @@ pub(crate) fn steps(fix: &Fix, outlook: &Outlook<'_, '_>) -> Vec<Offer> {
 fn on_gpu(fix: &Fix, case: &Case<'_>, place: &Place<'_>, users: &[User<'_>], short: Option<Bytes>) -> Vec<Offer> {
     let (mut idle, mut unknown) = (Vec::new(), Vec::new());
     let Some(seen) = case.situation.seen() else { return idle };
-    for user in users {
-        let is_worth_it = user.row.used_bytes.value().is_none_or(|bytes| bytes >= WORTH_ENDING);
-        if !is_worth_it || idle.len() + unknown.len() >= MOST_PROCESSES {
+    for user in users.iter().filter(|user| is_worth_it(user, users, place, short)) {
+        if idle.len() + unknown.len() >= MOST_PROCESSES {
             continue;
         }
         let Some(step) = step_about(fix, case, place, user) else { continue };
@@ -66,7 +70,8 @@ fn on_gpu(fix: &Fix, case: &Case<'_>, place: &Place<'_>, users: &[User<'_>], sho
             }
             Standing::Idle(_) => idle.push(Offer::of(step)),
             _ => {
-                let step = step.with_condition("Check first that it is idle, which is not known yet: ");
+                let title = format!("{}, if it is idle", step.title);
+                let step = PlannedFix { title, ..step.with_condition("If it is idle, which is not known yet: ") };
                 unknown.push(Offer { may_be_busy: true, ..Offer::of(step) });
             }
         }
@@ -75,6 +80,26 @@ fn on_gpu(fix: &Fix, case: &Case<'_>, place: &Place<'_>, users: &[User<'_>], sho
     put_best_first(&mut unknown, short);
     idle.extend(unknown);
     idle
+}
+
+/// Whether a process uses enough to be a step: a part of the GPU that matters, or what is short together with the others.
+fn is_worth_it(user: &User<'_>, users: &[User<'_>], place: &Place<'_>, short: Option<Bytes>) -> bool {
+    let Some(used) = user.row.used_bytes.value() else { return true };
+    let mut all = users.iter().map(|user| user.row.used_bytes.value());
+    let together = all.try_fold(Bytes::ZERO, |sum, used| Some(sum.plus(used?)));
+    let are_enough = together.zip(short).is_none_or(|(together, short)| together >= short);
+    used >= WORTH_ENDING && (are_enough || !is_negligible(used, place.capacity()))
+}
+
+/// In the first seconds nobody is known to be idle. Where the memory of others is what was short, the first process that
+/// frees enough alone stands where it will stand once it is, with its condition, so that the plan does not turn over under
+/// the person's hands. It is the viewer's own, and nobody busy is reached: `offer` decides that.
+fn stand_as_if_idle(offers: &mut [Offer], short: Option<Bytes>) {
+    let (Some(first), Some(short)) = (offers.first_mut(), short.filter(|short| *short > Bytes::ZERO)) else { return };
+    let is_enough = first.planned.frees_bytes.is_some_and(|frees| frees >= short);
+    if is_enough && first.planned.is_about_a_process() {
+        first.may_be_busy = false;
+    }
 }
 
 /// Puts the step first that loses least of those that are enough alone.
