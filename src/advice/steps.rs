@@ -90,7 +90,10 @@ struct Collected {
 impl Collected {
     fn add(&mut self, fix: &Fix, outlook: &Outlook<'_, '_>) {
         let is_answer = vetoes::answers(fix, outlook);
-        if let Some(rule) = vetoes::of_fix(fix, outlook) {
+        let mut signs = outlook.case.log.signs.iter();
+        if let Some(sign) = signs.find(|sign| sign.withholds.contains(&fix.id)) {
+            self.reject(fix.id, &format!("the log shows that {}", sign.that));
+        } else if let Some(rule) = vetoes::of_fix(fix, outlook) {
             self.reject(fix.id, rule);
         } else if fix.when.contains(&Condition::HolderAlive) {
             self.add_processes(fix, outlook, is_answer);
@@ -118,7 +121,8 @@ impl Collected {
     }
 
     fn add_fix(&mut self, fix: &Fix, outlook: &Outlook<'_, '_>, is_answer: bool) {
-        let sign = outlook.case.log.signs.iter().find(|sign| sign.fixes.contains(&fix.id));
+        let signs = outlook.case.log.signs.iter().flat_map(|sign| sign.fixes.iter().map(move |id| (sign, *id)));
+        let (shown, sign) = signs.enumerate().find(|(_, (_, id))| *id == fix.id).map(|(at, (sign, _))| (at, sign)).unzip();
         let of_sign = sign.and_then(|sign| sign.condition.as_deref());
         if of_sign.is_some() && std::mem::replace(&mut self.asks_for_a_version, true) {
             return self.reject(fix.id, "another step asks for the version already");
@@ -136,8 +140,8 @@ impl Collected {
                     }
                     None => planned,
                 };
-                let is_shown = sign.is_some() && condition.is_none();
-                self.offers.push(Offer { is_answer, is_shown, ..Offer::of(planned) });
+                let because = sign.map(|sign| sign.that.clone());
+                self.offers.push(Offer { is_answer, shown, ..Offer::of(PlannedFix { because, ..planned }) });
             }
             Err(rule) => self.reject(fix.id, rule),
         }
@@ -329,6 +333,7 @@ mod tests {
         let shown = |fix: &str, condition: Option<&str>| Shown {
             that: "it does".into(),
             fixes: vec![FixId::new(fix)],
+            withholds: vec![],
             condition: condition.map(str::to_owned),
         };
         let mut diagnosis = torch_oom(&[]);

@@ -3,13 +3,15 @@
 
 use serde::Deserialize;
 
-use super::diagnosis::{Diagnosis, MemoryKind, Oom, Shown};
+use super::diagnosis::{Diagnosis, MemoryKind, Oom, Phase, Shown};
+use super::facts::Fact;
 use super::fix::Reference;
 use super::pattern::Pattern;
 use super::program::Program;
 use super::version::Range;
 use crate::ids::{EntryId, FixId};
 use crate::log::PastedLog;
+use crate::units::{Bytes, UnitBase};
 
 /// How much of a log is searched from its beginning, and as much before the decisive line.
 const BEFORE: usize = 96 << 10;
@@ -31,16 +33,30 @@ pub struct Sign {
     /// Where given, one of them is the memory that ran out.
     #[serde(default)]
     pub memory: Vec<MemoryKind>,
+    /// Where given, it failed in one of these phases.
+    #[serde(default)]
+    pub phases: Vec<Phase>,
+    /// It failed in none of these phases.
+    #[serde(default)]
+    pub not_phases: Vec<Phase>,
     /// Each must match somewhere. Quoted source code counts: it shows what the run was doing.
     #[serde(default)]
     pub shows: Vec<Pattern>,
     /// None of them may match.
     #[serde(default)]
     pub lacks: Vec<Pattern>,
+    /// Pairs of figures, of which the first must be the larger: a figure of the failure by its key (`requested_bytes`), or
+    /// a pattern whose `v` is the figure; the last match before the end counts.
+    #[serde(default)]
+    pub exceeds: Vec<(Pattern, Pattern)>,
     /// The versions of a program that fail so.
     pub affected: Option<Range>,
     /// The best first.
+    #[serde(default)]
     pub fixes: Vec<FixId>,
+    /// Fixes that change nothing where the log shows this.
+    #[serde(default)]
+    pub not: Vec<FixId>,
     /// A log that shows it.
     pub example: String,
     /// Where it was read that these fixes end such a failure.
@@ -76,8 +92,12 @@ impl Sign {
             Some(range) => range.condition(&diagnosis.run.versions)?,
             None => None,
         };
-        let is_shown = self.is_about(diagnosis) && self.stands_in(windows);
-        is_shown.then(|| Shown { that: self.that.clone(), fixes: self.fixes.clone(), condition })
+        let is_shown = self.is_about(diagnosis)
+            && self.stands_in(windows)
+            && self.exceeds.iter().all(|(more, less)| exceeds(more, less, diagnosis, windows));
+        // What is only so in some versions withholds nothing while the version is not known.
+        let withholds = if condition.is_none() { self.not.clone() } else { Vec::new() };
+        is_shown.then(|| Shown { that: self.that.clone(), fixes: self.fixes.clone(), withholds, condition })
     }
 
     fn is_about(&self, diagnosis: &Diagnosis) -> bool {
@@ -86,12 +106,32 @@ impl Sign {
         (self.programs.is_empty() || is_of_one(&self.programs, diagnosis))
             && (self.entries.is_empty() || is_entry)
             && (self.memory.is_empty() || is_memory)
+            && (self.phases.is_empty() || self.phases.contains(&diagnosis.phase))
+            && !self.not_phases.contains(&diagnosis.phase)
     }
 
     fn stands_in(&self, windows: &[&str]) -> bool {
         self.shows.iter().all(|pattern| is_in_one(pattern, windows))
             && !self.lacks.iter().any(|pattern| is_in_one(pattern, windows))
     }
+}
+
+/// Whether both figures are known and the first is larger.
+fn exceeds(more: &Pattern, less: &Pattern, diagnosis: &Diagnosis, windows: &[&str]) -> bool {
+    let figures = figure(more, diagnosis, windows).zip(figure(less, diagnosis, windows));
+    figures.is_some_and(|(more, less)| more > less)
+}
+
+/// A figure of the failure, or what the pattern captures last; bytes where it has a unit.
+fn figure(of: &Pattern, diagnosis: &Diagnosis, windows: &[&str]) -> Option<u64> {
+    match diagnosis.facts.listed().into_iter().find(|(key, _)| *key == of.source()) {
+        Some((_, Fact::Size(bytes))) => return Some(bytes.0),
+        Some((_, Fact::Count(count))) => return count.try_into().ok(),
+        _ => {}
+    }
+    let found = windows.iter().rev().find_map(|text| of.last_captures(text))?;
+    let text = std::str::from_utf8(found.name("v")?.as_bytes()).ok()?;
+    text.parse().ok().or_else(|| Some(Bytes::parse(text, UnitBase::Binary)?.0))
 }
 
 fn is_in_one(pattern: &Pattern, windows: &[&str]) -> bool {

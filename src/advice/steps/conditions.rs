@@ -155,7 +155,7 @@ fn is_in_container(log: &Diagnosis) -> bool {
 }
 
 fn are_graphs_outside_share(log: &Diagnosis) -> bool {
-    log.memory == Some(MemoryKind::KvCache) && log.program.as_deref() == Some("vllm") && log.run.engine_is_before(0, 21)
+    log.memory == Some(MemoryKind::KvCache) && log.program.as_deref() == Some("vllm") && log.run.is_before("vllm", "0.21")
 }
 
 fn has_flag(log: &Diagnosis, flag: &str) -> bool {

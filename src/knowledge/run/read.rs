@@ -81,7 +81,6 @@ enum Key {
     Cgroup,
     Tasks,
     Script,
-    EngineVersion,
     Pod,
     Namespace,
     Command,
@@ -198,7 +197,6 @@ impl Key {
             Key::Script => &mut run.script,
             Key::Pod => &mut run.pod,
             Key::Namespace => &mut run.namespace,
-            Key::EngineVersion => &mut run.engine_version,
             Key::Command => &mut run.command,
             _ => return None,
         })
