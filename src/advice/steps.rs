@@ -26,7 +26,7 @@ use super::case::Case;
 use super::naming::capitalized;
 use super::verdict::{Cause, CauseKind};
 use crate::knowledge::FixId;
-use crate::knowledge::diagnosis::Oom;
+use crate::knowledge::diagnosis::{Oom, Shown};
 use crate::knowledge::fix::{Condition, Fix};
 
 /// So many changes of the run are offered at once; more come up as these are left behind.
@@ -90,8 +90,7 @@ struct Collected {
 impl Collected {
     fn add(&mut self, fix: &Fix, outlook: &Outlook<'_, '_>) {
         let is_answer = vetoes::answers(fix, outlook);
-        let mut signs = outlook.case.log.signs.iter();
-        if let Some(sign) = signs.find(|sign| sign.withholds.contains(&fix.id)) {
+        if let Some(sign) = withheld_by(fix.id, outlook) {
             self.reject(fix.id, &format!("the log shows that {}", sign.that));
         } else if let Some(rule) = vetoes::of_fix(fix, outlook) {
             self.reject(fix.id, rule);
@@ -167,9 +166,10 @@ impl Collected {
 
     fn into_plan(mut self, outlook: &Outlook<'_, '_>) -> Plan {
         let case = outlook.case;
-        let names_nobody = case.situation.snapshot.is_none() && case.place.named.is_empty();
-        if case.log.oom != Oom::No && outlook.is_led_by(CauseKind::OtherProcess) && names_nobody {
-            self.offers.push(Offer::of(owners::look_there()));
+        let is_machine_unknown = case.situation.snapshot.is_none() || case.place.is_elsewhere();
+        let is_asked = is_machine_unknown && withheld_by(FixId::LOOK_THERE, outlook).is_none();
+        if case.log.oom != Oom::No && outlook.is_led_by(CauseKind::OtherProcess) && is_asked {
+            self.offers.push(Offer::of(owners::look_there(&case.blamed)));
         }
         self.leave_out_replaced(case.situation.fixes);
         let mut offers = order::placed(std::mem::take(&mut self.offers), outlook);
@@ -203,6 +203,11 @@ impl Collected {
     }
 }
 
+/// The sign because of which a fix changes nothing.
+fn withheld_by<'o>(fix: FixId, outlook: &Outlook<'o, '_>) -> Option<&'o Shown> {
+    outlook.case.log.signs.iter().find(|sign| sign.withholds.contains(&fix))
+}
+
 /// Whether a step is about processes, other GPUs or another try rather than a change of the run.
 fn is_about_the_machine(step: &PlannedFix) -> bool {
     step.is_about_a_process() || step.room_on.is_some() || FixId::WITHOUT_FILE.contains(&step.fix)
@@ -226,7 +231,7 @@ mod tests {
     use crate::gpu::history::History;
     use crate::gpu::testing::{device, noon_plus, process, snapshot};
     use crate::gpu::{Device, GpuProcess, ProcessKey, Reading, Snapshot, Vantage};
-    use crate::knowledge::diagnosis::{Diagnosis, Shown};
+    use crate::knowledge::diagnosis::Diagnosis;
     use crate::knowledge::fix::{FixCommand, Frees, Safety};
     use crate::units::Bytes;
 

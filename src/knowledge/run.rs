@@ -139,6 +139,12 @@ pub struct Run {
     /// What shows that it ran on a Mac or in WSL: a path, a library.
     #[serde(skip)]
     pub platform: Option<String>,
+    /// Where the image encoder was loaded, as printed, or what shows that there is one: `CUDA0`, `CPU`, `--mmproj`.
+    #[serde(skip)]
+    pub projector: Option<String>,
+    /// What shows that the person's own code started vLLM's engine.
+    #[serde(skip)]
+    pub called: Option<String>,
     /// A sign that Python code ran.
     #[serde(skip)]
     pub python: Option<String>,

@@ -7,7 +7,7 @@ use crate::advice::figures::{buffers, is_share_of, live_need, run_had};
 use crate::advice::phrases::{and, line_of, plain_and};
 use crate::advice::verdict::CauseKind;
 use crate::advice::weights::{ShownBy, Widened, widened};
-use crate::knowledge::diagnosis::{MemoryKind, Phase, Stage};
+use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Phase, Stage};
 use crate::units::Bytes;
 
 /// Weights that take so much of the GPU leave no room for anything else.
@@ -58,8 +58,22 @@ pub(super) fn weights_fill(case: &Case<'_>) -> Evidence {
         }
         _ => return None,
     };
-    is_share_of(weights, FILLED_PERCENT, total)
-        .then(|| vec![format!("the weights alone took {weights} of {total}{}", line_of(case.log))])
+    let line = line_of(case.log);
+    is_share_of(weights, FILLED_PERCENT, total).then(|| {
+        vec![match loaded(case.log) {
+            Some((loaded, files)) => {
+                format!("{loaded} of {files} files of the weights took {weights} of {total}{line}")
+            }
+            None => format!("the weights alone took {weights} of {total}{line}"),
+        }]
+    })
+}
+
+/// How many of the model's files were loaded, and of how many, where it was not all of them.
+fn loaded(log: &Diagnosis) -> Option<(u64, u64)> {
+    let (loaded, files) = log.run.printed.get("checkpoint_shards")?.split_once('/')?;
+    let (loaded, files) = (loaded.parse().ok()?, files.parse().ok()?);
+    (loaded < files).then_some((loaded, files))
 }
 
 pub(super) fn widened_weights_fill(case: &Case<'_>) -> Evidence {

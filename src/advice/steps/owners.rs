@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 use super::planned::{PlannedFix, Step};
 use super::processes::WORTH_ENDING;
 use crate::advice::case::Case;
+use crate::advice::machine::place::Named;
 use crate::advice::naming::{amount, name_of, name_of_device, user_of};
 use crate::advice::offer::{Seen, Standing};
 use crate::advice::release::{self, Api};
@@ -132,17 +133,34 @@ fn waiting() -> PlannedFix {
     PlannedFix::named(FixId::WAIT_FOR_MEMORY, "time")
 }
 
-/// Of a log that is read alone, nobody can be named who used the rest.
-pub(crate) fn look_there() -> PlannedFix {
-    PlannedFix {
-        title: "Look who holds the card where it ran".into(),
-        steps: vec![Step::new(
-            "On that machine, list who holds how much; end what is yours, and ask whose the rest is".into(),
-            Some("oomdoctor ps".into()),
-            "what others held is what was missing".into(),
-            "each process with its owner and its memory",
-            "nvidia-smi shows the same without the owners",
-        )],
-        ..PlannedFix::named(FixId::LOOK_THERE, "nothing")
-    }
+/// Of a log that is read alone: who used the rest is found out on that machine, by the PIDs that the log names or without.
+pub(crate) fn look_there(named: &[Named<'_>]) -> PlannedFix {
+    let pids: Vec<String> = named.iter().map(|named| named.pid.to_string()).collect();
+    let (title, step) = match named.iter().max_by_key(|named| named.bytes) {
+        Some(largest) => (
+            format!("Find process {} where it ran", largest.pid),
+            Step::new(
+                format!(
+                    "On that machine, see whether it still runs and whose it is: {} was in use by it; end it if it is yours, \
+                     or ask its owner",
+                    largest.bytes
+                ),
+                Some(format!("ps -o pid,user,lstart,args -p {}", pids.join(","))),
+                "the log names it as a user of the memory that was missing".into(),
+                "its owner, its start and its command line",
+                "a container counts PIDs of its own: oomdoctor ps on the host lists who uses the GPU",
+            ),
+        ),
+        None => (
+            "Find who uses the GPU where it ran".to_owned(),
+            Step::new(
+                "On that machine, list who uses how much; end what is yours, and ask whose the rest is".into(),
+                Some("oomdoctor ps".into()),
+                "what others used is what was missing".into(),
+                "each process with its owner and its memory",
+                "nvidia-smi shows the same without the owners",
+            ),
+        ),
+    };
+    PlannedFix { title, steps: vec![step], ..PlannedFix::named(FixId::LOOK_THERE, "nothing") }
 }
