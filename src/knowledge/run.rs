@@ -62,6 +62,9 @@ pub struct Run {
     pub compute_bytes: Option<Bytes>,
     /// The size of the model's file.
     pub file_bytes: Option<Bytes>,
+    /// What Metal lets graphics use of the memory.
+    #[serde(skip)]
+    pub working_set_bytes: Option<Bytes>,
     /// VRAM that was free when the load began, summed over all GPUs.
     pub free_at_start_bytes: Option<Bytes>,
     /// The same for each GPU.

@@ -75,6 +75,7 @@ enum Key {
     FailedOn,
     Maker,
     Platform,
+    WorkingSet,
     Projector,
     Called,
     Python,
@@ -152,6 +153,10 @@ pub fn read(rules: &[RunRule], versions: &[VersionRule], log: &PastedLog, line: 
                 Key::FreeAtStart => {
                     let each = rule.patterns.iter().map(|pattern| sizes_by_device([pattern], &before));
                     run.set_free_at_start(each.into_iter().find(|sizes| !sizes.is_empty()).unwrap_or_default());
+                }
+                Key::WorkingSet => {
+                    run.working_set_bytes =
+                        windows.last_before(rule).and_then(|size| Bytes::parse(&size, UnitBase::Decimal));
                 }
                 Key::Cards => run.cards = cards(rule, &before),
                 Key::Printed => run.printed = printed(rule, &before),
