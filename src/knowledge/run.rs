@@ -145,6 +145,9 @@ pub struct Run {
     /// Where the image encoder was loaded, as printed, or what shows that there is one: `CUDA0`, `CPU`, `--mmproj`.
     #[serde(skip)]
     pub projector: Option<String>,
+    /// A sign that it was a language model.
+    #[serde(skip)]
+    pub text_model: Option<String>,
     /// What shows that the person's own code started vLLM's engine.
     #[serde(skip)]
     pub called: Option<String>,

@@ -1,6 +1,7 @@
 //! Owns the conditions of a fix: whether each holds, does not hold, or cannot be decided from log and machine.
 
 use super::fixes::has_own_form;
+use super::form::kind;
 use super::outlook::Outlook;
 use crate::advice::figures::{are_ranks, run_had};
 use crate::advice::verdict::CauseKind;
@@ -129,8 +130,14 @@ fn python(log: &Diagnosis) -> Holds {
 }
 
 fn loads_model(fix: &Fix, log: &Diagnosis) -> Holds {
-    if log.memory != Some(MemoryKind::Host) || log.run.has_model() || has_own_form(fix, log) {
+    if log.run.has_model() || has_own_form(fix, log) {
         return Holds::Yes;
+    }
+    if log.memory != Some(MemoryKind::Host) {
+        let names = [&log.program, &log.raised_by].into_iter().flatten();
+        let is_for_text = names.filter_map(|name| kind(name)).any(|kind| matches!(kind, "chat" | "serving"));
+        let is_shown = is_for_text || log.run.text_model.is_some() || log.phase == Phase::Load;
+        return if is_shown { Holds::Yes } else { Holds::Unknown("if it runs a language model") };
     }
     match is_known_not_to_be_python(log) {
         true => Holds::No("nothing shows that it loads a model"),

@@ -78,6 +78,7 @@ enum Key {
     WorkingSet,
     Projector,
     Called,
+    TextModel,
     Python,
     EndedWith,
     Container,
@@ -200,6 +201,7 @@ impl Key {
             Key::Platform => &mut run.platform,
             Key::Projector => &mut run.projector,
             Key::Called => &mut run.called,
+            Key::TextModel => &mut run.text_model,
             Key::Python => &mut run.python,
             Key::Container => &mut run.container,
             Key::Cgroup => &mut run.cgroup,
@@ -235,7 +237,7 @@ impl Key {
     fn may_follow(self) -> bool {
         matches!(
             self,
-            Key::FailedOn | Key::Windows | Key::Linux | Key::Launcher | Key::Container | Key::Pod | Key::Namespace
+            Key::FailedOn | Key::Windows | Key::Linux | Key::Platform | Key::Launcher | Key::Container | Key::Pod | Key::Namespace
         )
     }
 }
