@@ -63,6 +63,11 @@ impl KnowledgeBase {
         KnowledgeBase::from_sources(load::embedded())
     }
 
+    /// The same with the examples and references that only checks read.
+    pub fn built_in_with_examples() -> Result<KnowledgeBase, LoadError> {
+        KnowledgeBase::from_sources(load::embedded_whole())
+    }
+
     /// What a folder's files say; paths are relative to that folder.
     pub fn from_sources(sources: Vec<Source>) -> Result<KnowledgeBase, LoadError> {
         let loaded = load::load(sources)?;

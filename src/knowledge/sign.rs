@@ -155,8 +155,8 @@ mod tests {
     fn base(sign: &str) -> KnowledgeBase {
         let text =
             format!(r#"[(that: "a test says so", {sign}, fixes: ["smaller-batch"], example: "", references: [])]"#);
-        let source = Source { path: "signs/test.ron".into(), text: text.into() };
-        KnowledgeBase::from_sources(load::embedded_and(vec![source])).unwrap()
+        let source = Source::ron("signs/test.ron", text);
+        KnowledgeBase::from_sources(load::with_added(load::embedded(), vec![source])).unwrap()
     }
 
     /// The condition of the test's sign, where the log shows it.
