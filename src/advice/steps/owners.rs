@@ -26,6 +26,7 @@ pub(crate) fn wait_or_ask(case: &Case<'_>) -> Vec<PlannedFix> {
         return Vec::new();
     };
     let (needed, short) = (ledger.needed_bytes, ledger.missing_bytes);
+    let shown = case.shown_need();
     let exceeds_gpu = needed.is_some_and(|needed| ledger.capacity_bytes.is_none_or(|capacity| needed > capacity));
     let is_need_unknown = case.place.is_here() && short.is_none();
     let is_of_now = ledger.is_now && !case.place.is_elsewhere();
@@ -36,8 +37,9 @@ pub(crate) fn wait_or_ask(case: &Case<'_>) -> Vec<PlannedFix> {
     let busy = busy_own(case, seen);
     let mut steps = Vec::new();
     if !others.is_empty() || !busy.is_empty() {
-        steps.extend(wait(device, needed.zip(short), &busy));
+        steps.extend(wait(device, shown, &busy));
     }
+    let short = shown.map(|(_, short)| short);
     steps.extend(others.iter().take(MOST_OWNERS).map(|row| ask_owner(device, row, short)));
     steps
 }
