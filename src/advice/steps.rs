@@ -121,7 +121,8 @@ impl Collected {
 
     fn add_fix(&mut self, fix: &Fix, outlook: &Outlook<'_, '_>, is_answer: bool) {
         let signs = outlook.case.log.signs.iter().flat_map(|sign| sign.fixes.iter().map(move |id| (sign, *id)));
-        let (shown, sign) = signs.enumerate().find(|(_, (_, id))| *id == fix.id).map(|(at, (sign, _))| (at, sign)).unzip();
+        let (shown, sign) =
+            signs.enumerate().find(|(_, (_, id))| *id == fix.id).map(|(at, (sign, _))| (at, sign)).unzip();
         let of_sign = sign.and_then(|sign| sign.condition.as_deref());
         if of_sign.is_some() && std::mem::replace(&mut self.asks_for_a_version, true) {
             return self.reject(fix.id, "another step asks for the version already");

@@ -196,4 +196,31 @@ mod tests {
         let asked = condition(&base, &format!("frame_one\n{MESSAGE}")).flatten();
         assert!(asked.is_some_and(|condition| condition.contains("2.3")));
     }
+
+    #[test]
+    fn the_first_of_two_figures_must_be_the_larger() {
+        let is_shown = |exceeds: &str, log: &str| condition(&base(&format!("exceeds: [({exceeds})]")), log).is_some();
+        let log = format!("cells = 4096\n{MESSAGE}\ncells = 512 of 2048");
+        assert!(is_shown(r#""requested_bytes", "free_bytes""#, &log));
+        assert!(!is_shown(r#""requested_bytes", "total_bytes""#, &log));
+        assert!(!is_shown(r#""free_bytes", "free_bytes""#, &log), "no larger");
+        assert!(is_shown(r#""of (?P<v>\\d+)", "cells = (?P<v>\\d+)""#, &log), "the last one counts");
+        assert!(is_shown(r#""total_bytes", "allocate (?P<v>[\\d.]+ GiB)""#, &log), "with its unit");
+        assert!(!is_shown(r#""requested_bytes", "slots = (?P<v>\\d+)""#, &log), "the second is not known");
+    }
+
+    #[test]
+    fn a_sign_may_ask_for_a_phase_and_withhold_fixes_where_its_version_is_known() {
+        let loading = format!("  File \"a.py\", line 1, in from_pretrained\n{MESSAGE}");
+        let is_shown =
+            |about: &str, log: &str| condition(&base(&format!(r#"shows: ["memory"], {about}"#)), log).is_some();
+        assert!(is_shown("phases: [load]", &loading) && !is_shown("phases: [load]", MESSAGE));
+        assert!(!is_shown("not_phases: [load]", &loading) && is_shown("not_phases: [load]", MESSAGE));
+        let affected = r#"shows: ["memory"], not: ["lora"], affected: (of: "torch", title: "PyTorch", from: "2.3")"#;
+        let withholds = |log: &str| {
+            let signs = base(affected).diagnose(&PastedLog::new(log.to_owned()), None).signs;
+            signs.into_iter().filter(|sign| sign.that == "a test says so").flat_map(|sign| sign.withholds).count()
+        };
+        assert_eq!((withholds(&format!("torch==2.4.0\n{MESSAGE}")), withholds(MESSAGE)), (1, 0));
+    }
 }

@@ -36,7 +36,9 @@ fn short_at_start(log: &Diagnosis) -> Option<String> {
 fn of_metal(log: &Diagnosis) -> Option<String> {
     let (had, most) = (buffers(log)?, log.run.working_set_bytes?);
     (had <= most).then(|| {
-        format!("its weights, KV cache and work area take {had} of the {most} that Metal lets graphics use for all programs")
+        format!(
+            "its weights, KV cache and work area take {had} of the {most} that Metal lets graphics use for all programs"
+        )
     })
 }
 

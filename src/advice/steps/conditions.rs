@@ -157,7 +157,9 @@ fn is_in_container(log: &Diagnosis) -> bool {
 }
 
 fn are_graphs_outside_share(log: &Diagnosis) -> bool {
-    log.memory == Some(MemoryKind::KvCache) && log.program.as_deref() == Some("vllm") && log.run.is_before("vllm", "0.21")
+    log.memory == Some(MemoryKind::KvCache)
+        && log.program.as_deref() == Some("vllm")
+        && log.run.is_before("vllm", "0.21")
 }
 
 /// KoboldCpp maps the file only where it is told to, the others unless they are told not to.

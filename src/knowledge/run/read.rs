@@ -237,7 +237,14 @@ impl Key {
     fn may_follow(self) -> bool {
         matches!(
             self,
-            Key::FailedOn | Key::Windows | Key::Linux | Key::Platform | Key::Launcher | Key::Container | Key::Pod | Key::Namespace
+            Key::FailedOn
+                | Key::Windows
+                | Key::Linux
+                | Key::Platform
+                | Key::Launcher
+                | Key::Container
+                | Key::Pod
+                | Key::Namespace
         )
     }
 }
