@@ -74,7 +74,7 @@ pub fn shown(signs: &[Sign], log: &PastedLog, diagnosis: &Diagnosis) -> Vec<Show
 }
 
 /// The parts of the log around the failure that are searched.
-fn windows(log: &PastedLog, line: usize) -> Vec<&str> {
+pub(super) fn windows(log: &PastedLog, line: usize) -> Vec<&str> {
     let text = log.text();
     let failure = log.line_range(line).map_or(text.len(), |range| range.end);
     let head = text.ceil_char_boundary(BEFORE.min(failure));
