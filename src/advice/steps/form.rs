@@ -11,7 +11,7 @@ pub(crate) fn programs(diagnosis: &Diagnosis) -> Vec<&str> {
     let (program, raised_by) = (diagnosis.program.as_deref(), diagnosis.raised_by.as_deref());
     let has_own_settings = program.is_some_and(|program| kind(program).is_some());
     let embeds = program.and_then(Program::known).is_some_and(|program| program.has(Trait::Embeds));
-    let below = raised_by.filter(|name| !embeds && !(has_own_settings && is_library(name)));
+    let below = if embeds { None } else { raised_by.filter(|name| !(has_own_settings && is_library(name))) };
     let mut programs = Vec::new();
     if diagnosis.run.told == Some(CauseKind::Limit) {
         programs.extend(diagnosis.run.manager().into_iter().chain(below));
