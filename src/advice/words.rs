@@ -28,7 +28,8 @@ pub fn needs(advice: &Advice) -> Option<String> {
     if !ledger.is_now {
         return Some(needs_by_log(ledger, requested, free));
     }
-    let in_mib = ledger.shows_mib();
+    let whole_need = whole_need(advice, ledger);
+    let in_mib = whole_need.is_none() && ledger.shows_mib();
     let parts = match ledger.had_bytes {
         Some(had) => format!(" ({} asked + {} it already had)", part(requested, in_mib), part(had, in_mib)),
         None => String::new(),
@@ -39,7 +40,7 @@ pub fn needs(advice: &Advice) -> Option<String> {
     };
     let (needed, free) = (whole(needed, in_mib), whole(free, in_mib));
     let retry = ledger.taken_bytes.map_or_else(String::new, |taken| format!("its next try holds {taken}, "));
-    if let Some((total, short)) = whole_need(advice, ledger) {
+    if let Some((total, short)) = whole_need {
         return Some(format!(
             "Your run had asked for {needed}{parts} when it died; in all it takes about {total}; {retry}{free} is free now: about {short} must be found."
         ));
