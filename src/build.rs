@@ -104,6 +104,8 @@ fn write_ids(files: &[PathBuf], programs: &str) -> io::Result<()> {
 
 fn constant(of: &str, id: &str) -> String {
     let name = id.to_ascii_uppercase().replace(|letter: char| !letter.is_ascii_alphanumeric(), "_");
+    // A name of Rust does not begin with a digit.
+    let name = if name.starts_with(|first: char| first.is_ascii_digit()) { format!("_{name}") } else { name };
     format!("    pub const {name}: {of} = {of}({id:?});\n")
 }
 
