@@ -104,9 +104,9 @@ fn write_ids(files: &[PathBuf], programs: &str) -> io::Result<()> {
 
 fn constant(of: &str, id: &str) -> String {
     let name = id.to_ascii_uppercase().replace(|letter: char| !letter.is_ascii_alphanumeric(), "_");
-    // No identifier begins with a digit: a program may ("3d generator").
-    let start = if name.starts_with(|letter: char| letter.is_ascii_digit()) { "_" } else { "" };
-    format!("    pub const {start}{name}: {of} = {of}({id:?});\n")
+    // A name of Rust does not begin with a digit.
+    let name = if name.starts_with(|first: char| first.is_ascii_digit()) { format!("_{name}") } else { name };
+    format!("    pub const {name}: {of} = {of}({id:?});\n")
 }
 
 /// Each file as its path, a zero, its text as `text_of` makes it of both, a zero.

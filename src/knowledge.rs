@@ -116,13 +116,13 @@ impl KnowledgeBase {
         self.fixes.iter().find(|fix| fix.id == id)
     }
 
-    /// The fixes that the signs in the log ask for, then those of the entry that leads.
+    /// The fixes of the entry that leads, and those that the signs in the log ask for.
     pub fn leading_fixes(&self, diagnosis: &Diagnosis) -> Vec<Fix> {
         let entry = diagnosis.matches.first().and_then(|found| self.entry(found.entry));
         let of_signs = diagnosis.signs.iter().flat_map(|sign| &sign.fixes);
         let of_entry = entry.into_iter().flat_map(|entry| &entry.fixes);
         let mut fixes: Vec<Fix> = Vec::new();
-        for id in of_signs.chain(of_entry) {
+        for id in of_entry.chain(of_signs) {
             if fixes.iter().all(|fix| fix.id != *id) {
                 fixes.extend(self.fix(*id).cloned());
             }

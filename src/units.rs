@@ -53,6 +53,15 @@ impl Bytes {
         u128::from(self.0.abs_diff(other.0)) * 100 <= larger * u128::from(percent)
     }
 
+    /// Rounded to what a figure in GiB shows, or in MiB, for sums that are shown.
+    #[must_use]
+    pub fn as_shown(self, in_mib: bool) -> Bytes {
+        if in_mib {
+            return Bytes(self.0.saturating_add(1 << 19) >> 20 << 20);
+        }
+        Bytes::parse(&format!("{}GiB", self.in_gib()), UnitBase::Binary).unwrap_or(self)
+    }
+
     /// The figure in GiB without its unit, for sums whose first term carries it.
     #[must_use]
     pub fn in_gib(self) -> String {

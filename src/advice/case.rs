@@ -182,6 +182,15 @@ impl<'a> Case<'a> {
         }
     }
 
+    /// What is needed and what is short of it, as a sentence shows both: by the ledger or by what the model takes.
+    pub fn shown_need(&self) -> Option<(Bytes, Bytes)> {
+        let ledger = self.ledger.as_ref()?;
+        match self.fit.as_ref().filter(|fit| fit.missing() > ledger.missing_bytes) {
+            Some(fit) if ledger.is_now => Some((fit.total_bytes?.plus(fit.headroom_bytes), fit.shown_missing()?)),
+            _ => Some((ledger.needed_bytes?, ledger.shown_short()?)),
+        }
+    }
+
     /// Whether the run fits from here on: with the steps taken, else as it failed.
     pub fn fit_ahead(&self) -> Option<&FitAdvice> {
         self.changed.as_ref().map(|changed| &changed.fit).or(self.fit.as_ref())

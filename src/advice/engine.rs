@@ -4,7 +4,7 @@
 
 use super::figures::run_had;
 use super::weights::weights_by_name;
-use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Phase};
+use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Phase, Stage};
 use crate::knowledge::{EntryId, Program};
 use crate::memory::{sglang, vllm};
 use crate::units::Bytes;
@@ -75,11 +75,17 @@ pub(crate) fn as_option(share: u64) -> String {
     }
 }
 
+/// Whether it failed in the run by which vLLM measures its peak, before the KV cache is there.
+pub(crate) fn is_in_trial_run(diagnosis: &Diagnosis) -> bool {
+    diagnosis.run.stage == Some(Stage::Profiling)
+}
+
 /// What the engine asked for beside its share, where it fills its share by design and the model itself is not known to be
 /// too large for it. `capacity` is the GPU's, where the log does not print it.
 pub(crate) fn requested_beside_share(diagnosis: &Diagnosis, capacity: Option<Bytes>) -> Option<Bytes> {
     let requested = diagnosis.facts.requested_bytes?;
-    if diagnosis.memory != Some(MemoryKind::Gpu) || diagnosis.phase == Phase::Load || more_than_is_free(diagnosis) {
+    let has_no_cache_yet = diagnosis.phase == Phase::Load || is_in_trial_run(diagnosis);
+    if diagnosis.memory != Some(MemoryKind::Gpu) || has_no_cache_yet || more_than_is_free(diagnosis) {
         return None;
     }
     let capacity = diagnosis.facts.total_bytes.or(capacity)?;

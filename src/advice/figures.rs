@@ -137,13 +137,14 @@ pub(crate) fn used_by_others_at_start(diagnosis: &Diagnosis, capacity: Option<By
     (needed > free && needed <= free.plus(used)).then_some(used)
 }
 
-/// The CUDA context that the run's figures leave out: about. `None` where they are the whole process's, or where it is
-/// not known what they are.
+/// The CUDA context that the run's figures leave out: about. `None` where they are the whole process's, where it is not
+/// known what they are, and on GPUs that have another driver.
 pub(crate) fn own_context(diagnosis: &Diagnosis) -> Option<Bytes> {
     let facts = &diagnosis.facts;
     let is_starting = diagnosis.matches.first().is_some_and(|found| found.entry == STARTS_EMPTY);
     let leaves_it_out = facts.process_bytes.is_none() && (facts.reserved_bytes.is_some() || is_starting);
-    leaves_it_out.then_some(CUDA_CONTEXT)
+    let is_cuda = diagnosis.run.maker.is_none();
+    (leaves_it_out && is_cuda).then_some(CUDA_CONTEXT)
 }
 
 /// Whether it is too small a part of the GPU to matter; never where the GPU's size is not known.

@@ -78,6 +78,22 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// Whether a sum with what is short shows in MiB: a small difference of large figures.
+    pub fn shows_mib(&self) -> bool {
+        self.missing_bytes.is_some_and(|short| short > Bytes::ZERO && short < Bytes::gib(1))
+    }
+
+    /// What is short as it is shown: the difference of the figures as they are shown.
+    pub fn shown_short(&self) -> Option<Bytes> {
+        let (short, in_mib) = (self.missing_bytes?, self.shows_mib());
+        // In the log, what was free leaves out what the run already had.
+        let had = if self.is_now { self.had_bytes.unwrap_or(Bytes::ZERO) } else { Bytes::ZERO };
+        let wanted = self.asked_bytes?.as_shown(in_mib).plus(had.as_shown(in_mib));
+        let taken = self.taken_bytes.unwrap_or(Bytes::ZERO).as_shown(in_mib);
+        let shown = wanted.less(self.available_bytes?.as_shown(in_mib)).less(taken);
+        Some(if short == Bytes::ZERO { short } else { shown })
+    }
+
     /// Whether there is room now for all that the run is known to have needed. Where what it already had is not known,
     /// what it asked for last is a small part of its need: only several times as much is room for it.
     pub fn has_room_now(&self) -> bool {

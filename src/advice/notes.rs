@@ -63,7 +63,8 @@ fn several_retries(case: &Case<'_>) -> Option<String> {
 /// A process that was started after the failure and uses what a retry needs. It is never offered, since it
 /// may be the retry.
 fn started_since(case: &Case<'_>) -> Option<String> {
-    let short = case.short_by_ledger().filter(|short| *short > Bytes::ZERO)?;
+    case.short_by_ledger().filter(|short| *short > Bytes::ZERO)?;
+    let (_, short) = case.shown_need()?;
     let device = case.place.device_here()?;
     if !case.ledger.as_ref()?.is_now {
         return None;

@@ -27,7 +27,7 @@ use super::case::Case;
 use super::naming::capitalized;
 use super::verdict::{Cause, CauseKind};
 use crate::knowledge::FixId;
-use crate::knowledge::diagnosis::Oom;
+use crate::knowledge::diagnosis::{Oom, Shown};
 use crate::knowledge::fix::{Condition, Fix};
 
 /// So many changes of the run are offered at once; more come up as these are left behind.
@@ -91,7 +91,9 @@ struct Collected {
 impl Collected {
     fn add(&mut self, fix: &Fix, outlook: &Outlook<'_, '_>) {
         let is_answer = vetoes::answers(fix, outlook);
-        if let Some(rule) = vetoes::of_fix(fix, outlook) {
+        if let Some(sign) = withheld_by(fix.id, outlook) {
+            self.reject(fix.id, &format!("the log shows that {}", sign.that));
+        } else if let Some(rule) = vetoes::of_fix(fix, outlook) {
             self.reject(fix.id, rule);
         } else if fix.when.contains(&Condition::HolderAlive) {
             self.add_processes(fix, outlook, is_answer);
@@ -119,7 +121,9 @@ impl Collected {
     }
 
     fn add_fix(&mut self, fix: &Fix, outlook: &Outlook<'_, '_>, is_answer: bool) {
-        let sign = outlook.case.log.signs.iter().find(|sign| sign.fixes.contains(&fix.id));
+        let signs = outlook.case.log.signs.iter().flat_map(|sign| sign.fixes.iter().map(move |id| (sign, *id)));
+        let (shown, sign) =
+            signs.enumerate().find(|(_, (_, id))| *id == fix.id).map(|(at, (sign, _))| (at, sign)).unzip();
         let of_sign = sign.and_then(|sign| sign.condition.as_deref());
         if of_sign.is_some() && std::mem::replace(&mut self.asks_for_a_version, true) {
             return self.reject(fix.id, "another step asks for the version already");
@@ -137,8 +141,8 @@ impl Collected {
                     }
                     None => planned,
                 };
-                let is_shown = sign.is_some() && condition.is_none();
-                self.offers.push(Offer { is_answer, is_shown, ..Offer::of(planned) });
+                let because = sign.map(|sign| sign.that.clone());
+                self.offers.push(Offer { is_answer, shown, ..Offer::of(PlannedFix { because, ..planned }) });
             }
             Err(rule) => self.reject(fix.id, rule),
         }
@@ -164,9 +168,11 @@ impl Collected {
 
     fn into_plan(mut self, outlook: &Outlook<'_, '_>) -> Plan {
         let case = outlook.case;
-        let is_asked = case.log.oom != Oom::No && outlook.is_led_by(CauseKind::OtherProcess);
+        let is_asked = case.log.oom != Oom::No
+            && outlook.is_led_by(CauseKind::OtherProcess)
+            && withheld_by(FixId::LOOK_THERE, outlook).is_none();
         // What the log shows the others to be is known: the run's own workers, for one.
-        let is_known = self.offers.iter().any(|offer| offer.is_shown && offer.is_answer);
+        let is_known = self.offers.iter().any(|offer| offer.shown.is_some() && offer.is_answer);
         if is_asked && !is_known && !self.offers.iter().any(|offer| order::is_about_others(&offer.planned)) {
             self.offers.extend(look::who_uses_it(case).map(Offer::of));
         }
@@ -202,6 +208,11 @@ impl Collected {
     }
 }
 
+/// The sign because of which a fix changes nothing.
+fn withheld_by<'o>(fix: FixId, outlook: &Outlook<'o, '_>) -> Option<&'o Shown> {
+    outlook.case.log.signs.iter().find(|sign| sign.withholds.contains(&fix))
+}
+
 /// Whether a step is about processes, other GPUs or another try rather than a change of the run.
 fn is_about_the_machine(step: &PlannedFix) -> bool {
     step.is_about_a_process() || step.room_on.is_some() || FixId::WITHOUT_FILE.contains(&step.fix)
@@ -225,7 +236,7 @@ mod tests {
     use crate::gpu::history::History;
     use crate::gpu::testing::{device, noon_plus, process, snapshot};
     use crate::gpu::{Device, GpuProcess, ProcessKey, Reading, Snapshot, Vantage};
-    use crate::knowledge::diagnosis::{Diagnosis, Shown};
+    use crate::knowledge::diagnosis::Diagnosis;
     use crate::knowledge::fix::{FixCommand, Frees, Safety};
     use crate::units::Bytes;
 
@@ -333,6 +344,7 @@ mod tests {
         let shown = |fix: &str, condition: Option<&str>| Shown {
             that: "it does".into(),
             fixes: vec![FixId::new(fix)],
+            withholds: vec![],
             condition: condition.map(str::to_owned),
         };
         let mut diagnosis = torch_oom(&[]);

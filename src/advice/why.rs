@@ -40,7 +40,10 @@ fn steps_placed(advice: &Advice) -> Vec<String> {
                 (None, _) => String::new(),
             };
             let rule = planned.placed_by.unwrap_or(IN_ITS_PLACE);
-            format!("{}. {}: {frees}enough: {}; placed by: {rule}", at + 1, planned.fix, planned.enough.as_ref())
+            let shown =
+                planned.because.as_ref().map_or_else(String::new, |that| format!("; the log shows that {that}"));
+            let enough = planned.enough.as_ref();
+            format!("{}. {}: {frees}enough: {enough}; placed by: {rule}{shown}", at + 1, planned.fix)
         })
         .collect()
 }

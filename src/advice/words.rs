@@ -28,26 +28,45 @@ pub fn needs(advice: &Advice) -> Option<String> {
     if !ledger.is_now {
         return Some(needs_by_log(ledger, requested, free));
     }
+    let whole_need = whole_need(advice, ledger);
+    let in_mib = whole_need.is_none() && ledger.shows_mib();
     let parts = match ledger.had_bytes {
-        Some(had) => format!(" ({} asked + {} it already had)", requested.in_gib(), had.in_gib()),
+        Some(had) => format!(" ({} asked + {} it already had)", part(requested, in_mib), part(had, in_mib)),
         None => String::new(),
     };
+    let needed = match ledger.had_bytes {
+        Some(had) => requested.as_shown(in_mib).plus(had.as_shown(in_mib)),
+        None => needed,
+    };
+    let (needed, free) = (whole(needed, in_mib), whole(free, in_mib));
     let retry = ledger.taken_bytes.map_or_else(String::new, |taken| format!("its next try holds {taken}, "));
-    if let Some((total, short)) = whole_need(advice, ledger) {
+    if let Some((total, short)) = whole_need {
         return Some(format!(
             "Your run had asked for {needed}{parts} when it died; in all it takes about {total}; {retry}{free} is free now: about {short} must be found."
         ));
     }
     let needs = format!("Your run needed at least {needed}{parts}");
-    Some(match ledger.missing_bytes {
+    // Nothing ties a log about RAM to this machine.
+    let free = if ledger.device.is_none() { format!("{free} of this machine's RAM") } else { free };
+    Some(match ledger.shown_short() {
         Some(Bytes::ZERO) => format!("{needs}; {retry}{free} is free now."),
         Some(short) => format!("{needs}; {retry}{free} is free now. At least {short} must be found."),
         None => format!("{needs}."),
     })
 }
 
+/// A size with its unit.
+fn whole(bytes: Bytes, in_mib: bool) -> String {
+    if in_mib { format!("{} MiB", bytes.as_shown(true).0 >> 20) } else { bytes.to_string() }
+}
+
+/// A part of a sum in GiB goes without its unit.
+fn part(bytes: Bytes, in_mib: bool) -> String {
+    if in_mib { whole(bytes, true) } else { bytes.in_gib() }
+}
+
 fn needs_by_log(ledger: &Ledger, requested: Bytes, free: Bytes) -> String {
-    let short = ledger.missing_bytes.filter(|short| *short > Bytes::ZERO);
+    let short = ledger.shown_short().filter(|short| *short > Bytes::ZERO);
     let found = short.map_or(String::new(), |short| format!(" At least {short} must be found."));
     let (requested, free) = apart(requested, free);
     match ledger.had_bytes {
@@ -64,7 +83,7 @@ fn whole_need(advice: &Advice, ledger: &Ledger) -> Option<(String, Bytes)> {
     let short = fit.missing()?;
     let spare = if fit.headroom_bytes > Bytes::ZERO { " and 1 GiB to spare" } else { "" };
     let total = format!("{}{spare}", fit.total_bytes?);
-    (short > ledger.missing_bytes?).then_some((total, short))
+    (short > ledger.missing_bytes?).then_some((total, fit.shown_missing()?))
 }
 
 /// The evidence for the leading cause, and the next cause.

@@ -40,6 +40,8 @@ pub struct Match {
 pub struct Shown {
     pub that: String,
     pub fixes: Vec<FixId>,
+    /// Fixes that change nothing because of it.
+    pub withholds: Vec<FixId>,
     /// What must hold in addition, where the log does not tell: "if it is vLLM 0.6.4".
     pub condition: Option<String>,
 }

@@ -54,10 +54,9 @@ pub(crate) fn read(entry: &Entry, log: &PastedLog, hits: &[Hit], index: usize) -
     figures
 }
 
-/// 0 bytes, or within 2^32 of 2^63 or 2^64: an overflow or a bug in the caller, never a small machine.
+/// 0 bytes, or more than 16 TiB: an overflow or a bug in the caller, never a small machine.
 fn is_absurd(bytes: Bytes) -> bool {
-    let limits: [u128; 2] = [1 << 63, 1 << 64];
-    bytes == Bytes::ZERO || limits.into_iter().any(|limit| u128::from(bytes.0).abs_diff(limit) <= 1 << 32)
+    !(Bytes(1)..=Bytes::gib(16 << 10)).contains(&bytes)
 }
 
 /// The part of the view that belongs to this message and to no other of the same entry.

@@ -97,6 +97,8 @@ pub enum Moves {
 pub struct FixCommand {
     /// The program's name as in a diagnosis (`llama.cpp`, `ollama`, …); `*` fits any program.
     pub program: String,
+    /// The heading, if that differs from the fix.
+    pub title: Option<String>,
     /// What to do, in a sentence that begins with a verb.
     #[serde(rename = "do")]
     pub action: String,

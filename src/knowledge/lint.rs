@@ -6,10 +6,11 @@ use std::fmt;
 use super::KnowledgeBase;
 use super::diagnosis::{Diagnosis, Match, Oom};
 use super::entry::{Entry, Example};
-use super::facts::Fact;
+use super::facts::{FACT_KEYS, Fact};
 use super::fix::{Fix, FixCommand, Moves, NOT_YET, PLACEHOLDERS, Reference};
 use super::settings::{self, Asked, Way};
 use super::sign::Sign;
+use crate::ids::FixId;
 use crate::log::PastedLog;
 use crate::units::{Bytes, UnitBase};
 
@@ -145,8 +146,13 @@ fn sign_form(base: &KnowledgeBase, sign: &Sign) -> Vec<String> {
     if sign.references.is_empty() {
         faults.push("needs a reference".into());
     }
-    faults.extend(sign.shows.iter().chain(&sign.lacks).filter_map(|pattern| pattern.check().err()));
-    let missing = sign.fixes.iter().filter(|id| base.fix(**id).is_none());
+    let compared = sign.exceeds.iter().flat_map(|(more, less)| [more, less]);
+    let patterns = sign.shows.iter().chain(&sign.lacks).chain(compared.clone());
+    faults.extend(patterns.filter_map(|pattern| pattern.check().err()));
+    let nameless = compared.filter(|one| !FACT_KEYS.contains(&one.source()) && !one.names().any(|name| name == "v"));
+    faults.extend(nameless.map(|one| format!("{:?} is no figure and captures none as v", one.source())));
+    let of_files = sign.not.iter().filter(|id| !FixId::WITHOUT_FILE.contains(id));
+    let missing = sign.fixes.iter().chain(of_files).filter(|id| base.fix(**id).is_none());
     faults.extend(missing.map(|id| format!("there is no fix {id}")));
     if sign.shows.is_empty() && sign.entries.is_empty() {
         faults.push("shows nothing: it needs a pattern or an entry".into());

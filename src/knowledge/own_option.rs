@@ -69,6 +69,7 @@ pub(super) fn signs(diagnosis: &Diagnosis) -> Vec<Shown> {
             None => format!("the code that failed reads {}", option.name),
         },
         fixes: vec![option.fix],
+        withholds: Vec::new(),
         condition: None,
     });
     shown.collect()

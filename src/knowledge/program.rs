@@ -70,6 +70,8 @@ pub enum Trait {
     Library,
     /// People write their own code with it, for training or anything else.
     OwnCode,
+    /// It starts another program's engine inside itself: that program's command line is not for its users.
+    Embeds,
     /// It goes on when a request runs out of memory: a process of its name is the program that failed.
     SurvivesFailure,
     /// A machine mostly runs one of it: where the log shows no command line, its name tells which process it is.

@@ -197,6 +197,9 @@ fn answer(
     let (raised_by, program) = whose(tables, log, leading, named);
     let (phase, stage) = tables.phases.recognize(log, hit.line, hit.column);
     let run = run::read(&tables.runs, &tables.versions, log, hit.line, hit.column);
+    if entry.memory == Some(MemoryKind::Unified) {
+        facts.total_bytes = facts.total_bytes.or(run.working_set_bytes);
+    }
     Diagnosis {
         oom: leading.oom,
         memory: entry.memory,

@@ -3,6 +3,7 @@
 
 mod read;
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -10,7 +11,7 @@ use serde::Serialize;
 
 use super::facts::Facts;
 use super::kinds::{CauseKind, MemoryKind, Platform, Stage};
-use super::version::Versions;
+use super::version::{self, Versions};
 use crate::units::Bytes;
 
 pub use read::{RunRule, read};
@@ -61,6 +62,9 @@ pub struct Run {
     pub compute_bytes: Option<Bytes>,
     /// The size of the model's file.
     pub file_bytes: Option<Bytes>,
+    /// What Metal lets graphics use of the memory.
+    #[serde(skip)]
+    pub working_set_bytes: Option<Bytes>,
     /// VRAM that was free when the load began, summed over all GPUs.
     pub free_at_start_bytes: Option<Bytes>,
     /// The same for each GPU.
@@ -138,6 +142,15 @@ pub struct Run {
     /// What shows that it ran on a Mac or in WSL: a path, a library.
     #[serde(skip)]
     pub platform: Option<String>,
+    /// Where the image encoder was loaded, as printed, or what shows that there is one: `CUDA0`, `CPU`, `--mmproj`.
+    #[serde(skip)]
+    pub projector: Option<String>,
+    /// A sign that it was a language model.
+    #[serde(skip)]
+    pub text_model: Option<String>,
+    /// What shows that the person's own code started vLLM's engine.
+    #[serde(skip)]
+    pub called: Option<String>,
     /// A sign that Python code ran.
     #[serde(skip)]
     pub python: Option<String>,
@@ -156,8 +169,6 @@ pub struct Run {
     /// The versions of programs and libraries, as printed.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub versions: Versions,
-    /// The version of the serving engine, as printed.
-    pub engine_version: Option<String>,
     /// The Kubernetes pod that it ran in.
     pub pod: Option<String>,
     /// The Kubernetes namespace of the pod.
@@ -252,10 +263,9 @@ impl Run {
         (is_plain && !unit.starts_with('-')).then_some(unit)
     }
 
-    /// Whether the serving engine is known to be older than that version.
-    pub fn engine_is_before(&self, major: u64, minor: u64) -> bool {
-        let mut parts = self.engine_version.iter().flat_map(|version| version.split('.')).map(str::parse::<u64>);
-        matches!((parts.next(), parts.next()), (Some(Ok(own)), Some(Ok(part))) if (own, part) < (major, minor))
+    /// Whether that program is known to be older than that version.
+    pub fn is_before(&self, program: &str, version: &str) -> bool {
+        self.versions.get(program).is_some_and(|own| version::compare(own, version) == Ordering::Less)
     }
 
     /// Whether it ran on several cards, so that no single one has room for all of it: its layers or its ranks are

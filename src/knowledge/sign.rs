@@ -3,13 +3,15 @@
 
 use serde::Deserialize;
 
-use super::diagnosis::{Diagnosis, MemoryKind, Oom, Shown};
+use super::diagnosis::{Diagnosis, MemoryKind, Oom, Phase, Shown};
+use super::facts::Fact;
 use super::fix::Reference;
 use super::pattern::Pattern;
 use super::program::Program;
 use super::version::Range;
 use crate::ids::{EntryId, FixId};
 use crate::log::PastedLog;
+use crate::units::{Bytes, UnitBase};
 
 /// How much of a log is searched from its beginning, and as much before the decisive line.
 const BEFORE: usize = 96 << 10;
@@ -31,16 +33,30 @@ pub struct Sign {
     /// Where given, one of them is the memory that ran out.
     #[serde(default)]
     pub memory: Vec<MemoryKind>,
+    /// Where given, it failed in one of these phases.
+    #[serde(default)]
+    pub phases: Vec<Phase>,
+    /// It failed in none of these phases.
+    #[serde(default)]
+    pub not_phases: Vec<Phase>,
     /// Each must match somewhere. Quoted source code counts: it shows what the run was doing.
     #[serde(default)]
     pub shows: Vec<Pattern>,
     /// None of them may match.
     #[serde(default)]
     pub lacks: Vec<Pattern>,
+    /// Pairs of figures, of which the first must be the larger: a figure of the failure by its key (`requested_bytes`), or
+    /// a pattern whose `v` is the figure; the last match before the end counts.
+    #[serde(default)]
+    pub exceeds: Vec<(Pattern, Pattern)>,
     /// The versions of a program that fail so.
     pub affected: Option<Range>,
     /// The best first.
+    #[serde(default)]
     pub fixes: Vec<FixId>,
+    /// Fixes that change nothing where the log shows this.
+    #[serde(default)]
+    pub not: Vec<FixId>,
     /// A log that shows it.
     pub example: String,
     /// Where it was read that these fixes end such a failure.
@@ -76,8 +92,12 @@ impl Sign {
             Some(range) => range.condition(&diagnosis.run.versions)?,
             None => None,
         };
-        let is_shown = self.is_about(diagnosis) && self.stands_in(windows);
-        is_shown.then(|| Shown { that: self.that.clone(), fixes: self.fixes.clone(), condition })
+        let is_shown = self.is_about(diagnosis)
+            && self.stands_in(windows)
+            && self.exceeds.iter().all(|(more, less)| exceeds(more, less, diagnosis, windows));
+        // What is only so in some versions withholds nothing while the version is not known.
+        let withholds = if condition.is_none() { self.not.clone() } else { Vec::new() };
+        is_shown.then(|| Shown { that: self.that.clone(), fixes: self.fixes.clone(), withholds, condition })
     }
 
     fn is_about(&self, diagnosis: &Diagnosis) -> bool {
@@ -86,12 +106,32 @@ impl Sign {
         (self.programs.is_empty() || is_of_one(&self.programs, diagnosis))
             && (self.entries.is_empty() || is_entry)
             && (self.memory.is_empty() || is_memory)
+            && (self.phases.is_empty() || self.phases.contains(&diagnosis.phase))
+            && !self.not_phases.contains(&diagnosis.phase)
     }
 
     fn stands_in(&self, windows: &[&str]) -> bool {
         self.shows.iter().all(|pattern| is_in_one(pattern, windows))
             && !self.lacks.iter().any(|pattern| is_in_one(pattern, windows))
     }
+}
+
+/// Whether both figures are known and the first is larger.
+fn exceeds(more: &Pattern, less: &Pattern, diagnosis: &Diagnosis, windows: &[&str]) -> bool {
+    let figures = figure(more, diagnosis, windows).zip(figure(less, diagnosis, windows));
+    figures.is_some_and(|(more, less)| more > less)
+}
+
+/// A figure of the failure, or what the pattern captures last; bytes where it has a unit.
+fn figure(of: &Pattern, diagnosis: &Diagnosis, windows: &[&str]) -> Option<u64> {
+    match diagnosis.facts.listed().into_iter().find(|(key, _)| *key == of.source()) {
+        Some((_, Fact::Size(bytes))) => return Some(bytes.0),
+        Some((_, Fact::Count(count))) => return count.try_into().ok(),
+        _ => {}
+    }
+    let found = windows.iter().rev().find_map(|text| of.last_captures(text))?;
+    let text = std::str::from_utf8(found.name("v")?.as_bytes()).ok()?;
+    text.parse().ok().or_else(|| Some(Bytes::parse(text, UnitBase::Binary)?.0))
 }
 
 fn is_in_one(pattern: &Pattern, windows: &[&str]) -> bool {
@@ -155,5 +195,32 @@ mod tests {
         assert_eq!(condition(&base, &format!("torch==2.4.0\nframe_one\n{MESSAGE}")), None);
         let asked = condition(&base, &format!("frame_one\n{MESSAGE}")).flatten();
         assert!(asked.is_some_and(|condition| condition.contains("2.3")));
+    }
+
+    #[test]
+    fn the_first_of_two_figures_must_be_the_larger() {
+        let is_shown = |exceeds: &str, log: &str| condition(&base(&format!("exceeds: [({exceeds})]")), log).is_some();
+        let log = format!("cells = 4096\n{MESSAGE}\ncells = 512 of 2048");
+        assert!(is_shown(r#""requested_bytes", "free_bytes""#, &log));
+        assert!(!is_shown(r#""requested_bytes", "total_bytes""#, &log));
+        assert!(!is_shown(r#""free_bytes", "free_bytes""#, &log), "no larger");
+        assert!(is_shown(r#""of (?P<v>\\d+)", "cells = (?P<v>\\d+)""#, &log), "the last one counts");
+        assert!(is_shown(r#""total_bytes", "allocate (?P<v>[\\d.]+ GiB)""#, &log), "with its unit");
+        assert!(!is_shown(r#""requested_bytes", "slots = (?P<v>\\d+)""#, &log), "the second is not known");
+    }
+
+    #[test]
+    fn a_sign_may_ask_for_a_phase_and_withhold_fixes_where_its_version_is_known() {
+        let loading = format!("  File \"a.py\", line 1, in from_pretrained\n{MESSAGE}");
+        let is_shown =
+            |about: &str, log: &str| condition(&base(&format!(r#"shows: ["memory"], {about}"#)), log).is_some();
+        assert!(is_shown("phases: [load]", &loading) && !is_shown("phases: [load]", MESSAGE));
+        assert!(!is_shown("not_phases: [load]", &loading) && is_shown("not_phases: [load]", MESSAGE));
+        let affected = r#"shows: ["memory"], not: ["lora"], affected: (of: "torch", title: "PyTorch", from: "2.3")"#;
+        let withholds = |log: &str| {
+            let signs = base(affected).diagnose(&PastedLog::new(log.to_owned()), None).signs;
+            signs.into_iter().filter(|sign| sign.that == "a test says so").flat_map(|sign| sign.withholds).count()
+        };
+        assert_eq!((withholds(&format!("torch==2.4.0\n{MESSAGE}")), withholds(MESSAGE)), (1, 0));
     }
 }

@@ -77,7 +77,7 @@ impl Range {
 }
 
 /// Orders versions by their numbers: 0.9 before 0.10, a release candidate before its release, `.post1` after it.
-fn compare(one: &str, other: &str) -> Ordering {
+pub(super) fn compare(one: &str, other: &str) -> Ordering {
     let (mut one, mut other) = (parts(one), parts(other));
     let longest = one.len().max(other.len());
     one.resize(longest, 0);

@@ -24,6 +24,8 @@ pub const ALL: &[(&str, Property)] = &[
         misplaced_conditions(subject.advice())
     }),
     ("every_shown_sum_adds_up", |subject| sums::wrong(subject.advice())),
+    ("what_is_short_is_the_same_figure_everywhere", |subject| sums::shown_apart(subject.advice())),
+    ("the_need_adds_up_as_it_is_shown", |subject| sums::wrong_as_shown(subject.advice())),
 ];
 
 /// How the scenarios break a property, apart from the known failures.

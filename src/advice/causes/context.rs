@@ -28,7 +28,7 @@ fn tokens_and_room(log: &Diagnosis) -> String {
     match (log.facts.context_tokens, log.facts.max_tokens) {
         (Some(tokens), Some(room)) if tokens > room => format!("{tokens} tokens of context, room for {room}{line}"),
         (Some(tokens), None) => format!("{tokens} tokens of context{line}"),
-        (Some(_), Some(room)) => format!("{room} tokens of it were free, not enough for the next step{line}"),
+        (Some(tokens), Some(room)) => format!("{tokens} tokens were asked for when {room} were free{line}"),
         (None, Some(room)) => format!("the KV cache has room for {room} tokens{line}"),
         (None, None) => match engine::used_up(log) {
             Some(used_up) => format!("{used_up}{line}"),
@@ -53,6 +53,9 @@ pub(super) fn cache_in_words(log: &Diagnosis) -> String {
     match (log.facts.context_tokens, log.facts.max_tokens) {
         (Some(tokens), Some(room)) if tokens > room => {
             format!("The KV cache is too small for the context: {tokens} tokens were asked for, it holds {room}.")
+        }
+        (Some(tokens), Some(room)) => {
+            format!("The engine's KV cache had no place for {tokens} tokens, though it counted {room} as free.")
         }
         _ => "The engine's KV cache is too small for what it was asked to hold.".to_owned(),
     }

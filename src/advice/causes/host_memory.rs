@@ -54,7 +54,11 @@ fn what_ran_out(log: &Diagnosis) -> String {
     if log.memory == Some(MemoryKind::Shm) {
         return "Shared memory (/dev/shm) ran out, not the GPU's memory.".to_owned();
     }
-    let ran_out = "The machine's own memory (RAM) ran out, not the GPU's";
+    // Where the GPU's ran out as well, a note says so.
+    let ran_out = match log.run.also {
+        Some(_) => "The machine's own memory (RAM) ran out",
+        None => "The machine's own memory (RAM) ran out, not the GPU's",
+    };
     match (&facts.victim_name, facts.victim_rss_bytes) {
         (Some(name), Some(rss)) => format!("{ran_out}: the kernel ended {name}, which held {rss}."),
         (Some(name), None) => format!("{ran_out}: the kernel ended {name}."),

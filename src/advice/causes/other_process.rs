@@ -175,7 +175,8 @@ fn named_and_gone(case: &Case<'_>) -> Option<String> {
         return Some(format!("{said}: there is room again, so the same run may simply work."));
     }
     let now = case.ledger.as_ref().filter(|ledger| ledger.is_now);
-    Some(match now.and_then(|ledger| ledger.missing_bytes.zip(ledger.available_bytes)) {
+    let shown = case.shown_need().map(|(_, short)| short);
+    Some(match now.and_then(|ledger| shown.zip(ledger.available_bytes)) {
         Some((Bytes::ZERO, free)) => format!("{said}: {free} is free, so the same run may simply work."),
         Some((short, free)) => format!("{said}; {free} is free, so at least {short} must still be found."),
         None => format!("{said}."),

@@ -7,7 +7,7 @@ use crate::advice::figures::{buffers, is_share_of, live_need, run_had};
 use crate::advice::phrases::{and, line_of, plain_and};
 use crate::advice::verdict::CauseKind;
 use crate::advice::weights::{ShownBy, Widened, widened};
-use crate::knowledge::diagnosis::{MemoryKind, Phase, Stage};
+use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Phase, Stage};
 use crate::units::Bytes;
 
 /// Weights that take so much of the GPU leave no room for anything else.
@@ -29,14 +29,20 @@ fn need_beyond_capacity(case: &Case<'_>) -> Option<(Bytes, Bytes)> {
     if matches!(case.log.memory, Some(MemoryKind::Host | MemoryKind::Shm | MemoryKind::KvCache)) {
         return None;
     }
-    let (needed, capacity) = (live_need(case.log)?, case.capacity()?);
+    // A limit that was set is no capacity.
+    let capacity = case.capacity().filter(|capacity| Some(*capacity) != case.log.facts.limit_bytes)?;
+    let needed = live_need(case.log)?;
     (needed > capacity && case.requested_beside_share.is_none()).then_some((needed, capacity))
 }
 
 pub(super) fn buffers_exceed_free(case: &Case<'_>) -> Evidence {
-    let (had, free) = (buffers(case.log)?, case.log.run.free_at_start_bytes?);
-    (had > free)
-        .then(|| vec![format!("its weights, KV cache and work area take {had}, and {free} was free when it began")])
+    let (log, had) = (case.log, buffers(case.log)?);
+    let (there, said) = match (log.run.free_at_start_bytes, log.run.working_set_bytes) {
+        (Some(free), _) => (free, format!("{free} was free when it began")),
+        (None, Some(most)) => (most, format!("Metal lets graphics use {most}")),
+        (None, None) => return None,
+    };
+    (had > there).then(|| vec![format!("its weights, KV cache and work area take {had}, and {said}")])
 }
 
 pub(super) fn estimate_exceeds(case: &Case<'_>) -> Evidence {
@@ -58,8 +64,22 @@ pub(super) fn weights_fill(case: &Case<'_>) -> Evidence {
         }
         _ => return None,
     };
-    is_share_of(weights, FILLED_PERCENT, total)
-        .then(|| vec![format!("the weights alone took {weights} of {total}{}", line_of(case.log))])
+    let line = line_of(case.log);
+    is_share_of(weights, FILLED_PERCENT, total).then(|| {
+        vec![match loaded(case.log) {
+            Some((loaded, files)) => {
+                format!("{loaded} of {files} files of the weights took {weights} of {total}{line}")
+            }
+            None => format!("the weights alone took {weights} of {total}{line}"),
+        }]
+    })
+}
+
+/// How many of the model's files were loaded, and of how many, where it was not all of them.
+fn loaded(log: &Diagnosis) -> Option<(u64, u64)> {
+    let (loaded, files) = log.run.printed.get("checkpoint_shards")?.split_once('/')?;
+    let (loaded, files) = (loaded.parse().ok()?, files.parse().ok()?);
+    (loaded < files).then_some((loaded, files))
 }
 
 pub(super) fn widened_weights_fill(case: &Case<'_>) -> Evidence {
@@ -106,7 +126,7 @@ pub(super) fn say(case: &Case<'_>) -> String {
 }
 
 fn because_in_words(case: &Case<'_>) -> Option<String> {
-    let because = weights_fill(case).or_else(|| optimizer_or_saving(case))?;
+    let because = weights_fill(case).or_else(|| optimizer_or_saving(case)).or_else(|| buffers_exceed_free(case))?;
     Some(format!("It does not fit as it is: {}.", because.first()?))
 }
 

@@ -2,7 +2,7 @@
 
 use super::rule::Evidence;
 use crate::advice::case::Case;
-use crate::advice::figures::{live_need, run_had, used_by_others_at_crash};
+use crate::advice::figures::{buffers, live_need, run_had, used_by_others_at_crash};
 use crate::advice::phrases::line_of;
 use crate::advice::verdict::CauseKind;
 use crate::knowledge::diagnosis::Diagnosis;
@@ -20,7 +20,8 @@ pub(super) fn mistake(case: &Case<'_>) -> Evidence {
 
 /// The plain arithmetic, where nothing shows who or what used the rest.
 pub(super) fn what_is_sure(case: &Case<'_>) -> Evidence {
-    Some(short_at_start(case.log).or_else(|| short_at_failure(case.log)).into_iter().collect())
+    let log = case.log;
+    Some(short_at_start(log).or_else(|| short_at_failure(log)).or_else(|| of_metal(log)).into_iter().collect())
 }
 
 fn short_at_start(log: &Diagnosis) -> Option<String> {
@@ -31,6 +32,16 @@ fn short_at_start(log: &Diagnosis) -> Option<String> {
     is_short.then(|| {
         format!(
             "it needed at least {needed}{line}, and {free} was free when it began; what held the rest the log doesn't say"
+        )
+    })
+}
+
+/// What Metal was known to have given out, where that is less than it lets graphics use: other programs use it, too.
+fn of_metal(log: &Diagnosis) -> Option<String> {
+    let (had, most) = (buffers(log)?, log.run.working_set_bytes?);
+    (had <= most).then(|| {
+        format!(
+            "its weights, KV cache and work area take {had} of the {most} that Metal lets graphics use for all programs"
         )
     })
 }

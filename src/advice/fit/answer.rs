@@ -150,4 +150,10 @@ impl FitAdvice {
         let missing = self.total_bytes?.plus(self.headroom_bytes).less(self.free_now_bytes?);
         (self.is_now && !self.is_on_several()).then_some(missing)
     }
+
+    /// The same as the difference of the figures as they are shown.
+    pub fn shown_missing(&self) -> Option<Bytes> {
+        self.missing()?;
+        Some(self.total_bytes?.as_shown(false).plus(self.headroom_bytes).less(self.free_now_bytes?.as_shown(false)))
+    }
 }

@@ -176,7 +176,7 @@ fn at_start(diagnosis: &Diagnosis, had: Option<Bytes>, room: Room) -> Room {
     let facts = &diagnosis.facts;
     let mut free = diagnosis.run.free_at_start_bytes;
     if free.is_none() && facts.total_bytes.is_some() {
-        free = facts.free_bytes.map(|free| free.plus(had.unwrap_or(Bytes::ZERO)));
+        free = facts.free_bytes.map(|free| free.plus(had.unwrap_or(Bytes::ZERO))).or(diagnosis.run.working_set_bytes);
     }
     Room { free, capacity: facts.total_bytes, each: each_gpu_at_start(diagnosis), ..room }
 }

@@ -1,6 +1,7 @@
 //! Owns the conditions of a fix: whether each holds, does not hold, or cannot be decided from log and machine.
 
 use super::fixes::has_own_form;
+use super::form::kind;
 use super::outlook::Outlook;
 use crate::advice::figures::{are_ranks, run_had};
 use crate::advice::verdict::CauseKind;
@@ -69,13 +70,8 @@ fn holds(condition: Condition, fix: &Fix, outlook: &Outlook<'_, '_>) -> Holds {
         Condition::GraphsInShare => {
             known(!are_graphs_outside_share(log), "this vLLM keeps its CUDA graphs outside its share")
         }
-        Condition::NoMmap => flag(log, "no-mmap", "if it was started with --no-mmap", "the model's file was mapped"),
-        Condition::Projector => {
-            match flag(log, "--mmproj", "if it loads an image encoder", "no image encoder was loaded") {
-                Holds::Yes => known(!has_flag(log, "--no-mmproj-offload"), "the image encoder is in RAM already"),
-                other => other,
-            }
-        }
+        Condition::NoMmap => no_mmap(log),
+        Condition::Projector => projector(log),
         Condition::WidenedTo16 => {
             known(widened(log).is_some_and(|widened| widened.to_bits == 16), "its weights were not widened to 16 bits")
         }
@@ -134,8 +130,14 @@ fn python(log: &Diagnosis) -> Holds {
 }
 
 fn loads_model(fix: &Fix, log: &Diagnosis) -> Holds {
-    if log.memory != Some(MemoryKind::Host) || log.run.has_model() || has_own_form(fix, log) {
+    if log.run.has_model() || has_own_form(fix, log) {
         return Holds::Yes;
+    }
+    if log.memory != Some(MemoryKind::Host) {
+        let names = [&log.program, &log.raised_by].into_iter().flatten();
+        let is_for_text = names.filter_map(|name| kind(name)).any(|kind| matches!(kind, "chat" | "serving"));
+        let is_shown = is_for_text || log.run.text_model.is_some() || log.phase == Phase::Load;
+        return if is_shown { Holds::Yes } else { Holds::Unknown("if it runs a language model") };
     }
     match is_known_not_to_be_python(log) {
         true => Holds::No("nothing shows that it loads a model"),
@@ -155,7 +157,33 @@ fn is_in_container(log: &Diagnosis) -> bool {
 }
 
 fn are_graphs_outside_share(log: &Diagnosis) -> bool {
-    log.memory == Some(MemoryKind::KvCache) && log.program.as_deref() == Some("vllm") && log.run.engine_is_before(0, 21)
+    log.memory == Some(MemoryKind::KvCache)
+        && log.program.as_deref() == Some("vllm")
+        && log.run.is_before("vllm", "0.21")
+}
+
+/// KoboldCpp maps the file only where it is told to, the others unless they are told not to.
+fn no_mmap(log: &Diagnosis) -> Holds {
+    const MAPPED: &str = "the model's file was mapped";
+    if log.program.as_deref() != Some("koboldcpp") {
+        return flag(log, "no-mmap", "if it was started with --no-mmap", MAPPED);
+    }
+    let line = log.run.command.as_deref().map(|line| line.contains("--usemmap"));
+    let printed = log.run.printed.get("usemmap").map(|value| value == "True");
+    match line.or(printed) {
+        Some(is_mapped) => known(!is_mapped, MAPPED),
+        None => Holds::Unknown("if it was started without --usemmap"),
+    }
+}
+
+/// What the log prints of the image encoder counts before the command line: `-hf` loads one that no flag names.
+fn projector(log: &Diagnosis) -> Holds {
+    const IN_RAM: &str = "the image encoder is in RAM already";
+    match log.run.projector.as_deref() {
+        Some("CPU") => Holds::No(IN_RAM),
+        Some(_) => known(!has_flag(log, "--no-mmproj-offload"), IN_RAM),
+        None => flag(log, "--mmproj", "if it loads an image encoder", "no image encoder was loaded"),
+    }
 }
 
 fn has_flag(log: &Diagnosis, flag: &str) -> bool {

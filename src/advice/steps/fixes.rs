@@ -1,7 +1,7 @@
 //! Owns how a fix of the knowledge base becomes a step here: the form for the program that the person runs, with this
 //! log's and this machine's values, in the person's own command line.
 
-use super::form::{self, kept, programs, ran_on};
+use super::form::{self, called, kept, programs, ran_on};
 use super::planned::{Enough, PlannedFix, Step};
 use super::template::{step_of, substitute, told, with_model, without_start};
 use super::{share, values};
@@ -21,7 +21,7 @@ use crate::memory::{Is, quant};
 use crate::units::Bytes;
 
 /// Placeholders whose figure is the whole step: without one that helps there is no step.
-const STEP_IS_THE_FIGURE: &[&str] = &["{utilization}", "{offload_gb}"];
+const STEP_IS_THE_FIGURE: &[&str] = &["{offload_gb}"];
 
 /// A fix in the form for this run.
 struct Filling<'c, 'a> {
@@ -131,6 +131,9 @@ impl Filling<'_, '_> {
             if STEP_IS_THE_FIGURE.iter().any(|name| self.asks_for(name)) {
                 return Err("no value that helps is known");
             }
+            if self.asks_for("{utilization}") && !share::may_be_smaller(self.case) {
+                return Err("no smaller share helps");
+            }
             // Where the share is not known, the step names the setting; one that cannot grow is no step.
             if self.asks_for("{larger_share}") && share::is_known(self.case) {
                 return Err("no larger share is free");
@@ -162,6 +165,9 @@ impl Filling<'_, '_> {
             return Some(kept);
         }
         let shell = self.case.situation.form();
+        if let Some(called) = command.as_deref().and_then(|text| called(text, self.case.log)) {
+            return Some(called);
+        }
         let in_line = changes.zip(self.case.command).and_then(|(changes, line)| changes.apply(line, shell));
         let command = in_line.or_else(|| changes?.alone(shell)).or(command);
         command.or_else(|| own_option::halved(self.case.command?, &self.own_option()?))
@@ -204,7 +210,7 @@ impl Filling<'_, '_> {
         match room {
             Some(room) => Some(format!("Run it on GPU {}", room.index)),
             None if self.is_for_smaller_model => Some("Take a smaller model".into()),
-            None => substitute(&self.fix.title, &|name| self.value_of(name)),
+            None => substitute(self.form.title.as_ref().unwrap_or(&self.fix.title), &|name| self.value_of(name)),
         }
     }
 

@@ -10,7 +10,8 @@ use crate::knowledge::program::{Program, Trait};
 pub(crate) fn programs(diagnosis: &Diagnosis) -> Vec<&str> {
     let (program, raised_by) = (diagnosis.program.as_deref(), diagnosis.raised_by.as_deref());
     let has_own_settings = program.is_some_and(|program| kind(program).is_some());
-    let below = raised_by.filter(|name| !(has_own_settings && is_library(name)));
+    let embeds = program.and_then(Program::known).is_some_and(|program| program.has(Trait::Embeds));
+    let below = if embeds { None } else { raised_by.filter(|name| !(has_own_settings && is_library(name))) };
     let mut programs = Vec::new();
     if diagnosis.run.told == Some(CauseKind::Limit) {
         programs.extend(diagnosis.run.manager().into_iter().chain(below));
@@ -28,6 +29,27 @@ pub(crate) fn programs(diagnosis: &Diagnosis) -> Vec<&str> {
         programs.extend(kind(name));
     }
     programs
+}
+
+/// vLLM's option as a call in the person's own code, where that starts the engine: `LLM()` takes the server's options by
+/// their names (vllm 0.33.0:vllm/entrypoints/llm.py, checked 2026-11-22).
+pub(crate) fn called(command: &str, log: &Diagnosis) -> Option<String> {
+    log.run.called.as_ref()?;
+    let (model, options) = command.strip_prefix("vllm serve ")?.split_once(" --").unzip();
+    let model = model.or_else(|| command.strip_prefix("vllm serve "))?;
+    let model = if model == "MODEL" { model.to_owned() } else { format!("\"{model}\"") };
+    let options = options.into_iter().flat_map(|options| options.split(" --")).map(as_argument);
+    Some(format!("LLM({})", std::iter::once(model).chain(options).collect::<Vec<_>>().join(", ")))
+}
+
+fn as_argument(option: &str) -> String {
+    let (name, value) = option.split_once(' ').unwrap_or((option, "True"));
+    let is_plain = value == "True" || value.parse::<f64>().is_ok() || value.chars().all(char::is_uppercase);
+    let value = match value.trim_matches('\'') {
+        text if is_plain || text.starts_with('{') => text.to_owned(),
+        text => format!("\"{text}\""),
+    };
+    format!("{}={value}", name.replace('-', "_"))
 }
 
 fn is_library(name: &str) -> bool {

@@ -11,15 +11,15 @@ pub(crate) struct Offer {
     pub planned: PlannedFix,
     /// It answers the leading cause, or what the run was doing.
     pub is_answer: bool,
-    /// The log shows what it is for.
-    pub is_shown: bool,
+    /// The log shows what it is for, by the sign and fix of this rank.
+    pub shown: Option<usize>,
     /// It is about a process that is not known to be idle.
     pub may_be_busy: bool,
 }
 
 impl Offer {
     pub(crate) fn of(planned: PlannedFix) -> Offer {
-        Offer { planned, is_answer: false, is_shown: false, may_be_busy: false }
+        Offer { planned, is_answer: false, shown: None, may_be_busy: false }
     }
 }
 
@@ -38,8 +38,8 @@ enum To {
     AfterFree,
     /// The same, and never the first of all.
     AfterFreeAndFirst,
-    /// After the steps at the front that are about a process.
-    AfterProcesses,
+    /// After the steps at the front that are about a process, in the order of the signs.
+    AsShown,
     /// From behind the first step that terminates something or makes the run slower or worse, to before it.
     BeforeCosts,
     /// After the steps at the front that this log or this machine gives a reason for, and never one of the first two.
@@ -52,7 +52,7 @@ const MAY_BE_BUSY: &str = "the process is not known to be idle";
 /// Applied one after the other.
 const PLACEMENTS: &[Placement] = &[
     Placement { name: MAY_BE_BUSY, moves: |offer, _| offer.may_be_busy, to: To::Back },
-    Placement { name: "the log shows what it is for", moves: |offer, _| offer.is_shown, to: To::AfterProcesses },
+    Placement { name: "the log shows what it is for", moves: |offer, _| offer.shown.is_some(), to: To::AsShown },
     Placement { name: "answers the leading cause", moves: |offer, _| offer.is_answer, to: To::Front },
     Placement {
         name: "a change of the run comes before a new request for a GPU",
@@ -114,7 +114,10 @@ fn apply(placement: &Placement, offers: Vec<Offer>, outlook: &Outlook<'_, '_>) -
     }
     let at = match placement.to {
         To::Front => 0,
-        To::AfterProcesses => stay.iter().take_while(|offer| offer.planned.is_about_a_process()).count(),
+        To::AsShown => {
+            moved.sort_by_key(|offer| offer.shown);
+            stay.iter().take_while(|offer| offer.planned.is_about_a_process()).count()
+        }
         To::AfterFree => free_at_the_front(&stay),
         To::AfterFreeAndFirst => free_at_the_front(&stay).max(1).min(stay.len()),
         To::BeforeCosts => stay.iter().position(costs).unwrap_or(stay.len()),
@@ -151,7 +154,7 @@ fn free_at_the_front(offers: &[Offer]) -> usize {
 fn is_supported(offer: &Offer) -> bool {
     let is_of_machine = offer.planned.is_about_a_process() || offer.planned.room_on.is_some() || waits_or_asks(offer);
     let is_first = matches!(offer.planned.fix, FixId::RUN_AGAIN | FixId::LOOK_THERE | FixId::REQUEST_GPU);
-    offer.is_answer || offer.is_shown || is_of_machine || is_first
+    offer.is_answer || offer.shown.is_some() || is_of_machine || is_first
 }
 
 fn costs(offer: &Offer) -> bool {

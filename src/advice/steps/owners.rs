@@ -28,6 +28,7 @@ pub(crate) fn wait_or_ask(case: &Case<'_>) -> Vec<PlannedFix> {
         return Vec::new();
     };
     let (needed, short) = (ledger.needed_bytes, ledger.missing_bytes);
+    let shown = case.shown_need();
     let exceeds_gpu = needed.is_some_and(|needed| ledger.capacity_bytes.is_none_or(|capacity| needed > capacity));
     let is_need_unknown = case.place.is_here() && short.is_none();
     let is_of_now = ledger.is_now && !case.place.is_elsewhere();
@@ -37,6 +38,7 @@ pub(crate) fn wait_or_ask(case: &Case<'_>) -> Vec<PlannedFix> {
     let others = of_other_users(device, seen);
     let busy = busy_own(case, seen);
     let is_waited_for = !others.is_empty() || !busy.is_empty();
+    let short = shown.map(|(_, short)| short);
     // A service is for everybody on the machine: there is nobody to write to, and it releases memory when asked.
     let (mut steps, mut asked) = (Vec::new(), Vec::new());
     for row in others {
@@ -47,7 +49,7 @@ pub(crate) fn wait_or_ask(case: &Case<'_>) -> Vec<PlannedFix> {
         }
     }
     if is_waited_for {
-        steps.extend(wait(device, needed.zip(short), &busy));
+        steps.extend(wait(device, shown, &busy));
     }
     steps.extend(asked);
     steps

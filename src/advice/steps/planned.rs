@@ -126,6 +126,9 @@ pub struct PlannedFix {
     /// What put it where it is; `None` for its place in the entry.
     #[serde(skip)]
     pub placed_by: Option<&'static str>,
+    /// What the log shows that asks for it, as the end of the sentence "the log shows that …".
+    #[serde(skip)]
+    pub because: Option<String>,
     /// How oomdoctor can ask the process's program for that itself.
     #[serde(skip)]
     pub release: Option<Release>,

@@ -17,18 +17,32 @@ const VLLM_STEP: u64 = 50;
 const SGLANG_STEP: u64 = 80;
 /// The most that leaves something to the driver and to what else shows on a screen.
 const LARGEST_SHARE: u64 = 950;
+/// A smaller share is no guess where the weights are not known.
+const LEAST_SHARE: u64 = 200;
 
 /// A share that is smaller than the one that was used and holds the weights, where they are known; as the option takes
 /// it. `None` where there is none, or where a smaller one cannot help.
 pub(crate) fn smaller(case: &Case<'_>) -> Option<String> {
     let capacity = case.capacity()?;
-    let used = engine::used_share(case.log, Some(capacity))?;
-    // While weights are loaded nothing of its share is a cache yet: less of it leaves less for them.
-    if case.log.phase == Phase::Load {
+    if has_no_cache_yet(case) {
         return None;
     }
+    let used = engine::used_share(case.log, Some(capacity))?;
     let share = wanted_share(case, used, capacity)? / 10 * 10;
-    (share < used && holds_weights(share, capacity, weights(case))).then(|| as_option(share))
+    let weights = weights(case);
+    let is_possible = if weights.is_some() { holds_weights(share, capacity, weights) } else { share >= LEAST_SHARE };
+    (share < used && is_possible).then(|| as_option(share))
+}
+
+/// While weights are loaded and in the trial run nothing of the engine's share is a cache: a smaller one leaves no more.
+fn has_no_cache_yet(case: &Case<'_>) -> bool {
+    case.log.phase == Phase::Load || engine::is_in_trial_run(case.log)
+}
+
+/// Whether a smaller share may help, though no figure tells which.
+pub(crate) fn may_be_smaller(case: &Case<'_>) -> bool {
+    let is_unknown = case.capacity().and_then(|capacity| engine::used_share(case.log, Some(capacity))).is_none();
+    is_unknown && !has_no_cache_yet(case)
 }
 
 fn wanted_share(case: &Case<'_>, used: u64, capacity: Bytes) -> Option<u64> {

@@ -75,13 +75,16 @@ enum Key {
     FailedOn,
     Maker,
     Platform,
+    WorkingSet,
+    Projector,
+    Called,
+    TextModel,
     Python,
     EndedWith,
     Container,
     Cgroup,
     Tasks,
     Script,
-    EngineVersion,
     Pod,
     Namespace,
     Command,
@@ -152,6 +155,10 @@ pub fn read(rules: &[RunRule], versions: &[VersionRule], log: &PastedLog, line: 
                     let each = rule.patterns.iter().map(|pattern| sizes_by_device([pattern], &before));
                     run.set_free_at_start(each.into_iter().find(|sizes| !sizes.is_empty()).unwrap_or_default());
                 }
+                Key::WorkingSet => {
+                    run.working_set_bytes =
+                        windows.last_before(rule).and_then(|size| Bytes::parse(&size, UnitBase::Decimal));
+                }
                 Key::Cards => run.cards = cards(rule, &before),
                 Key::Printed => run.printed = printed(rule, &before),
                 Key::EndedWith => run.ended_with = ended_with(rule, rules, log, end),
@@ -192,13 +199,15 @@ impl Key {
             Key::Sharded => &mut run.sharded,
             Key::Shell => &mut run.shell,
             Key::Platform => &mut run.platform,
+            Key::Projector => &mut run.projector,
+            Key::Called => &mut run.called,
+            Key::TextModel => &mut run.text_model,
             Key::Python => &mut run.python,
             Key::Container => &mut run.container,
             Key::Cgroup => &mut run.cgroup,
             Key::Script => &mut run.script,
             Key::Pod => &mut run.pod,
             Key::Namespace => &mut run.namespace,
-            Key::EngineVersion => &mut run.engine_version,
             Key::Command => &mut run.command,
             _ => return None,
         })
@@ -228,7 +237,14 @@ impl Key {
     fn may_follow(self) -> bool {
         matches!(
             self,
-            Key::FailedOn | Key::Windows | Key::Linux | Key::Launcher | Key::Container | Key::Pod | Key::Namespace
+            Key::FailedOn
+                | Key::Windows
+                | Key::Linux
+                | Key::Platform
+                | Key::Launcher
+                | Key::Container
+                | Key::Pod
+                | Key::Namespace
         )
     }
 }

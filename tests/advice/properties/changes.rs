@@ -73,5 +73,5 @@ fn value_of<'a>(options: &[&str], flags: &'a str) -> Option<&'a str> {
 }
 
 fn words(command: &str) -> impl Iterator<Item = &str> {
-    command.split([' ', '=', ',']).filter(|word| !word.is_empty())
+    command.split([' ', '=', ',', '(', ')']).filter(|word| !word.is_empty())
 }

@@ -1,7 +1,8 @@
 //! Owns the sums that the advice shows: the ledger, what the steps free together, the parts of a model.
 
-use oomdoctor::advice::{Advice, FitAdvice, Ledger, PlannedFix};
+use oomdoctor::advice::{Advice, FitAdvice, Ledger, PlannedFix, words};
 use oomdoctor::units::Bytes;
+use regex::Regex;
 use serde::Serialize;
 
 /// The sums that do not add up, one line each.
@@ -74,4 +75,49 @@ fn wrong_in_plan(plan: &[PlannedFix]) -> Vec<String> {
         }
     }
     found
+}
+
+/// Every wording of what is short.
+const SHORT: &str = r"(?x)
+    (?:[Aa]t\ least|about)\ (\S+\ [GM]iB)\ must\ (?:still\ )?be\ found
+    | (\S+\ [GM]iB)\ is\ missing
+    | once\ (\S+\ [GM]iB)\ more\ is\ free
+    | my\ job\ needs\ (\S+\ [GM]iB)\ more";
+
+/// The figures of what is short, where they differ.
+pub fn shown_apart(advice: &Advice) -> Vec<String> {
+    let mut texts = words::verdict(advice);
+    let steps = advice.plan.iter().flat_map(|planned| &planned.steps);
+    texts.extend(steps.flat_map(|step| [&step.action, &step.why, step.command.as_ref().unwrap_or(&step.why)]).cloned());
+    let pattern = Regex::new(SHORT).unwrap();
+    let text = texts.join("\n");
+    let mut figures: Vec<&str> = pattern
+        .captures_iter(&text)
+        .filter_map(|found| found.iter().skip(1).flatten().next().map(|figure| figure.as_str()))
+        .collect();
+    figures.sort_unstable();
+    figures.dedup();
+    if figures.len() > 1 { vec![format!("short by {}", figures.join(" and by "))] } else { Vec::new() }
+}
+
+/// The need in words, where its figures are not the sum and the difference that they are said to be.
+pub fn wrong_as_shown(advice: &Advice) -> Vec<String> {
+    let Some(needs) = words::needs(advice) else { return Vec::new() };
+    let number = r"([\d.]+(?: [GM]iB)?)";
+    let sum = format!(r"needed at least {number} \({number} asked \+ {number} it already had\)");
+    let difference = format!(r"at least {number}(?: \([^)]*\))?; {number} [^;]*free now\. At least {number} must");
+    let is_wrong = [sum, difference].iter().any(|pattern| {
+        let figures = Regex::new(pattern).unwrap().captures(&needs);
+        figures.is_some_and(|figures| {
+            let [one, two, three] = [1, 2, 3].map(|at| in_gib(&figures[at]));
+            (one - two - three).abs() > 0.06
+        })
+    });
+    if is_wrong { vec![needs] } else { Vec::new() }
+}
+
+/// A figure in MiB or GiB; without a unit in GiB.
+fn in_gib(figure: &str) -> f64 {
+    let (number, unit) = figure.split_once(' ').unwrap_or((figure, "GiB"));
+    number.parse::<f64>().unwrap() / if unit == "MiB" { 1024.0 } else { 1.0 }
 }
