@@ -256,6 +256,8 @@ impl Filling<'_, '_> {
             "larger_share" => share::larger_to_try(case),
             "namespace" => Some(log.run.namespace.clone().unwrap_or_else(|| "NAMESPACE".to_owned())),
             "deployment" => Some(log.run.deployment().unwrap_or("NAME").to_owned()),
+            "limit" => Some(log.run.limit?.name.clone()),
+            "limit_set_by" => Some(log.run.limit?.set_by.clone()),
             "offload_gb" => share::offload(case),
             "card_gib" => values::card_gib(case),
             "ram_gib" => values::ram_gib(case),
