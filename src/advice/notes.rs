@@ -2,7 +2,7 @@
 
 use super::case::Case;
 use super::figures::{contradiction, is_negligible};
-use super::naming::{capitalized, name_of};
+use super::naming::name_of;
 use super::retry;
 use crate::gpu::activity::Activity;
 use crate::gpu::{Device, GpuProcess};
@@ -33,7 +33,7 @@ fn shortened(case: &Case<'_>) -> Option<String> {
 fn limit(case: &Case<'_>) -> Option<String> {
     let limit = case.log.run.limit?;
     let shown = limit.shown_by.as_ref().map_or_else(String::new, |command| format!(" Show it: {command}"));
-    Some(format!("{} is set by {}.{shown}", capitalized(&limit.name), limit.set_by))
+    Some(format!("Limit: {}, set by {}.{shown}", limit.name, limit.set_by))
 }
 
 /// Processes that other ranks name and that still use memory of their GPUs.

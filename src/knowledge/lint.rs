@@ -7,8 +7,8 @@ use super::KnowledgeBase;
 use super::diagnosis::{Diagnosis, Match, Oom};
 use super::entry::{Entry, Example};
 use super::facts::Fact;
-use super::limit;
 use super::fix::{Fix, FixCommand, Moves, NOT_YET, PLACEHOLDERS, Reference};
+use super::limit;
 use super::settings::{self, Asked, Way};
 use super::sign::Sign;
 use crate::log::PastedLog;
@@ -58,7 +58,8 @@ pub fn judge(base: &KnowledgeBase) -> Vec<Fault> {
     }
     for limit in limit::all() {
         let mut found = undated(limit.references.iter().filter(|reference| reference.checked != NOT_YET));
-        found.extend(limit.fixes.iter().filter(|id| base.fix(**id).is_none()).map(|id| format!("there is no fix {id}")));
+        found
+            .extend(limit.fixes.iter().filter(|id| base.fix(**id).is_none()).map(|id| format!("there is no fix {id}")));
         let is_told = base.entries().iter().flat_map(|entry| &entry.tells).any(|tells| tells.limit == Some(limit));
         if !is_told && limit.cgroups.is_empty() && limit.id != limit::ADDRESS_SPACE {
             found.push("no entry tells of it".into());

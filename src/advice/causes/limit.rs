@@ -76,7 +76,8 @@ fn size_of(limit: &Limit, log: &Diagnosis) -> Option<Bytes> {
 fn with_figures(said: &str, limit: Option<Bytes>, log: &Diagnosis) -> String {
     let facts = &log.facts;
     let used = facts.process_bytes.or(facts.allocated_bytes);
-    let figures = [("limit", limit), ("used", used), ("requested", facts.requested_bytes), ("available", facts.free_bytes)];
+    let figures =
+        [("limit", limit), ("used", used), ("requested", facts.requested_bytes), ("available", facts.free_bytes)];
     let figures: Vec<String> =
         figures.iter().filter_map(|(what, bytes)| bytes.map(|bytes| format!("{what} {bytes}"))).collect();
     if figures.is_empty() { format!("{said}.") } else { format!("{said}. {}.", capitalized(&figures.join(", "))) }
