@@ -9,6 +9,7 @@ use super::facts::Facts;
 use super::figures::{self, Figures};
 use super::limit::{self, Limit};
 use super::matching::Hit;
+use super::own_option;
 use super::recognize::{PhaseTable, ProgramTable};
 use super::run::{self, Run, RunRule};
 use super::sign::{self, Sign};
@@ -61,7 +62,9 @@ pub(crate) fn diagnosis(
         diagnosis.run.ranks = other_ranks(log, leading, &hits);
     }
     let mut unmasked = order.iter().filter(|(is_masked, _)| !is_masked);
+    diagnosis.own_options = own_option::in_log(sign::windows(log, leading.hit.line).last().copied(), &diagnosis);
     diagnosis.signs = sign::shown(&tables.signs, log, &diagnosis);
+    diagnosis.signs.extend(own_option::signs(&diagnosis));
     diagnosis.run.also = unmasked.find_map(|(_, finding)| other_memory(leading, finding));
     diagnosis
 }
@@ -211,6 +214,7 @@ fn answer(
         crashed_at_if_utc: clock::crashed_at_if_utc(log, hit.line, now),
         run: Run { stage, told: tells.and_then(|tells| tells.cause).or(limit.map(|limit| limit.cause)), limit, ..run },
         signs: Vec::new(),
+        own_options: Vec::new(),
         is_shortened: log.is_shortened(),
     }
 }
