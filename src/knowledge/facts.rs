@@ -31,8 +31,6 @@ pub(crate) const FACT_KEYS: &[&str] = &[
 
 /// What cgroups print as a limit if none is set: the largest number that there is, in whole pages.
 const NO_LIMIT: Range<u64> = (1 << 63) - (1 << 21)..(1 << 63) + 1;
-/// No limit is as large: PyTorch prints 2^64 bytes where none is set.
-const NO_SUCH_LIMIT: Bytes = Bytes(1 << 50);
 /// Printed sizes have two decimals.
 const ROUNDING: Bytes = Bytes::mib(16);
 
@@ -165,7 +163,7 @@ impl Facts {
         let most = total.map_or(Bytes(u64::MAX), |total| total.plus(Bytes(total.0 / 50)).plus(ROUNDING));
         let kept = [
             ("total_bytes", &mut self.total_bytes, Bytes(1)..Bytes(u64::MAX)),
-            ("limit_bytes", &mut self.limit_bytes, Bytes(1)..NO_SUCH_LIMIT),
+            ("limit_bytes", &mut self.limit_bytes, Bytes(1)..Bytes(u64::MAX)),
             ("process_bytes", &mut self.process_bytes, least..most),
         ];
         let mut discarded = Vec::new();
