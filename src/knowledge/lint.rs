@@ -432,7 +432,7 @@ mod tests {
 
     #[test]
     fn a_fix_whose_number_has_no_reason_or_goes_against_it_is_at_fault() {
-        let base = KnowledgeBase::built_in().unwrap();
+        let base = KnowledgeBase::built_in_with_examples().unwrap();
         let with = |command: &str| {
             let mut fix = base.fix(FixId::RAISE_LIMIT).unwrap().clone();
             let mut form = fix.commands[0].clone();
