@@ -11,6 +11,7 @@ pub(crate) mod figures;
 pub mod fix;
 pub(crate) mod guide;
 mod kinds;
+pub mod limit;
 pub mod lint;
 pub mod load;
 mod matching;
@@ -119,10 +120,11 @@ impl KnowledgeBase {
     /// The fixes of the entry that leads, and those that the signs in the log ask for.
     pub fn leading_fixes(&self, diagnosis: &Diagnosis) -> Vec<Fix> {
         let entry = diagnosis.matches.first().and_then(|found| self.entry(found.entry));
+        let of_limit = diagnosis.run.limit.into_iter().flat_map(|limit| &limit.fixes);
         let of_signs = diagnosis.signs.iter().flat_map(|sign| &sign.fixes);
         let of_entry = entry.into_iter().flat_map(|entry| &entry.fixes);
         let mut fixes: Vec<Fix> = Vec::new();
-        for id in of_entry.chain(of_signs) {
+        for id in of_limit.chain(of_entry).chain(of_signs) {
             if fixes.iter().all(|fix| fix.id != *id) {
                 fixes.extend(self.fix(*id).cloned());
             }

@@ -184,12 +184,14 @@ fn held_by_process(row: &GpuProcess, retry: Option<Retry<'_>>) -> Option<Held> {
     Some(Held { what: name_of(row), pid: Some(row.pid), bytes: row.used_bytes.value()?, share })
 }
 
-/// This machine's system memory now; `None` where a limit ran out instead, or where the log is another machine's.
+/// This machine's system memory now; `None` where the failure is about a limit, or where the log is another machine's.
 fn of_host_now(situation: &Situation<'_>, place: &Place<'_>) -> Option<Ledger> {
-    if situation.diagnosis.facts.limit_bytes.is_some() || place.is_elsewhere() {
+    let diagnosis = situation.diagnosis;
+    let is_limited = diagnosis.facts.limit_bytes.is_some() || diagnosis.run.limit.is_some_and(|limit| !limit.is_of_ram);
+    if is_limited || place.is_elsewhere() {
         return None;
     }
-    of_host(&situation.snapshot?.host, situation.diagnosis)
+    of_host(&situation.snapshot?.host, diagnosis)
 }
 
 fn of_host(host: &Host, diagnosis: &Diagnosis) -> Option<Ledger> {

@@ -13,6 +13,7 @@ use crate::units::Bytes;
 pub(crate) fn notes(case: &Case<'_>) -> Vec<String> {
     let notes = [
         shortened(case),
+        limit(case),
         contradiction(&case.log.facts),
         on_other_gpus(case),
         other_memory(case),
@@ -26,6 +27,13 @@ pub(crate) fn notes(case: &Case<'_>) -> Vec<String> {
 fn shortened(case: &Case<'_>) -> Option<String> {
     let said = "The log is long: parts that say nothing of memory were left out, and line numbers count what was kept.";
     case.log.is_shortened.then(|| said.to_owned())
+}
+
+/// Who sets the limit that was reached, and the command that shows it.
+fn limit(case: &Case<'_>) -> Option<String> {
+    let limit = case.log.run.limit?;
+    let shown = limit.shown_by.as_ref().map_or_else(String::new, |command| format!(" Show it: {command}"));
+    Some(format!("Limit: {}, set by {}.{shown}", limit.name, limit.set_by))
 }
 
 /// Processes that other ranks name and that still use memory of their GPUs.

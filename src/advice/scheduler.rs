@@ -23,7 +23,12 @@ fn of_log(diagnosis: &Diagnosis) -> Option<Program> {
     if run.is_allocated() {
         return Some(Program::SLURM);
     }
-    let words = [run.scheduler(), run.manager(), diagnosis.raised_by.as_deref(), diagnosis.program.as_deref()];
+    let words = [
+        run.scheduler(),
+        run.group_limit().map(|limit| limit.id.as_str()),
+        diagnosis.raised_by.as_deref(),
+        diagnosis.program.as_deref(),
+    ];
     words.into_iter().flatten().find_map(of_word)
 }
 

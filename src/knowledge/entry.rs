@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::diagnosis::{CauseKind, Certainty, MemoryKind, Oom, Phase};
 use super::fix::Reference;
+use super::limit::{self, Limit};
 use super::pattern::{self, Pattern};
 use crate::ids::{EntryId, FixId};
 use crate::units::UnitBase;
@@ -98,11 +99,15 @@ pub struct Entry {
     pub rejects: Vec<NearMiss>,
 }
 
-/// A cause that a message names.
+/// What a message says of the cause: the cause, the kind of limit that it is about, or both.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tells {
-    pub cause: CauseKind,
+    /// The limit's own cause where a limit is named.
+    pub cause: Option<CauseKind>,
+    /// A row of `knowledge/advice/limits.ron`.
+    #[serde(default, deserialize_with = "limit::by_id")]
+    pub limit: Option<&'static Limit>,
     /// The wording that names the cause, within `reach`; without a pattern every wording does.
     pub pattern: Option<Pattern>,
 }

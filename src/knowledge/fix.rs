@@ -136,7 +136,7 @@ pub struct FixCommand {
 /// `settings::Asked`); a test holds every fix against this list. `half_context` is the longest context that
 /// fits, where the model is known, else half of the run's. `layers` is what fits or fewer than the log shows,
 /// `host_experts` what fits, `quantisation` what fits or what fits most. `card_gib` and `ram_gib` are whole GiB of the GPU
-/// and of this machine's available RAM that weights may take. `of_its_context` is the flag for what one of several slots
+/// and of this machine's available RAM that weights may take. `limit` and `limit_set_by` name the limit that was reached. `of_its_context` is the flag for what one of several slots
 /// has of the context, with the blank before it; nothing where that changes nothing.
 pub const PLACEHOLDERS: &[&str] = &[
     "pid",
@@ -150,6 +150,8 @@ pub const PLACEHOLDERS: &[&str] = &[
     "utilization",
     "larger_share",
     "offload_gb",
+    "limit",
+    "limit_set_by",
     "card_gib",
     "ram_gib",
     "namespace",

@@ -8,6 +8,7 @@ use super::diagnosis::{Diagnosis, Match, Oom};
 use super::entry::{Entry, Example};
 use super::facts::{FACT_KEYS, Fact};
 use super::fix::{Fix, FixCommand, Moves, NOT_YET, PLACEHOLDERS, Reference};
+use super::limit;
 use super::settings::{self, Asked, Way};
 use super::sign::Sign;
 use crate::ids::FixId;
@@ -55,6 +56,16 @@ pub fn judge(base: &KnowledgeBase) -> Vec<Fault> {
     for sign in base.signs() {
         let of = format!("sign \"{}\"", sign.that);
         faults.extend(sign_form(base, sign).into_iter().map(|what| Fault { of: of.clone(), what }));
+    }
+    for limit in limit::all() {
+        let mut found = undated(limit.references.iter().filter(|reference| reference.checked != NOT_YET));
+        found
+            .extend(limit.fixes.iter().filter(|id| base.fix(**id).is_none()).map(|id| format!("there is no fix {id}")));
+        let is_told = base.entries().iter().flat_map(|entry| &entry.tells).any(|tells| tells.limit == Some(limit));
+        if !is_told && limit.cgroups.is_empty() && limit.id != limit::ADDRESS_SPACE {
+            found.push("no entry tells of it".into());
+        }
+        faults.extend(found.into_iter().map(|what| Fault { of: format!("limits.ron {}", limit.id), what }));
     }
     for question in base.questions() {
         let mut found = undated(&question.references);
@@ -427,7 +438,7 @@ mod tests {
 
     #[test]
     fn a_fix_whose_number_has_no_reason_or_goes_against_it_is_at_fault() {
-        let base = KnowledgeBase::built_in().unwrap();
+        let base = KnowledgeBase::built_in_with_examples().unwrap();
         let with = |command: &str| {
             let mut fix = base.fix(FixId::RAISE_LIMIT).unwrap().clone();
             let mut form = fix.commands[0].clone();

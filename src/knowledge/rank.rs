@@ -3,10 +3,11 @@
 use std::cmp::Reverse;
 
 use super::clock;
-use super::diagnosis::{CauseKind, Diagnosis, Match, MemoryKind, Oom};
-use super::entry::{Entry, Recovered};
+use super::diagnosis::{CauseKind, Diagnosis, Match, MemoryKind, Oom, Platform};
+use super::entry::{Entry, Recovered, Tells};
 use super::facts::Facts;
 use super::figures::{self, Figures};
+use super::limit::{self, Limit};
 use super::matching::Hit;
 use super::own_option;
 use super::recognize::{PhaseTable, ProgramTable};
@@ -200,6 +201,8 @@ fn answer(
     if entry.memory == Some(MemoryKind::Unified) {
         facts.total_bytes = facts.total_bytes.or(run.working_set_bytes);
     }
+    let tells = tells(entry, log, hit);
+    let limit = limit(tells, entry, &run);
     Diagnosis {
         oom: leading.oom,
         memory: entry.memory,
@@ -212,7 +215,7 @@ fn answer(
         remark: leading.remark.clone(),
         crashed_at: clock::crashed_at(log, hit.line, now),
         crashed_at_if_utc: clock::crashed_at_if_utc(log, hit.line, now),
-        run: Run { stage, told: told(entry, log, hit), ..run },
+        run: Run { stage, told: tells.and_then(|tells| tells.cause).or(limit.map(|limit| limit.cause)), limit, ..run },
         signs: Vec::new(),
         own_options: Vec::new(),
         is_shortened: log.is_shortened(),
@@ -246,18 +249,38 @@ impl Finding<'_> {
     }
 }
 
-/// The cause that the message itself names.
-fn told(entry: &Entry, log: &PastedLog, hit: &Hit) -> Option<CauseKind> {
+/// What the message itself says about the cause.
+fn tells<'e>(entry: &'e Entry, log: &PastedLog, hit: &Hit) -> Option<&'e Tells> {
     let (before, after) = entry.reach;
     let (line, own) = (hit.line, log.around(hit.line, hit.column));
-    let tells = entry.tells.iter().find(|tells| match &tells.pattern {
+    entry.tells.iter().find(|tells| match &tells.pattern {
         None => true,
         Some(pattern) => {
             let first = line.saturating_sub(before).max(1);
             pattern.is_match(log.joined(first, log.end_of_wrap(line, line + after), line, own).text())
         }
-    })?;
-    Some(tells.cause)
+    })
+}
+
+/// The kind of limit that the message is about. One of a control group is that of whoever made the group, where its path
+/// shows that. A message that names none can still be about a limit of the shell, or about Windows' commit limit: Windows
+/// refuses no memory for another reason.
+fn limit(tells: Option<&Tells>, entry: &Entry, run: &Run) -> Option<&'static Limit> {
+    if let Some(tells) = tells {
+        let is_unnamed = tells.cause == Some(CauseKind::Limit) && entry.memory == Some(MemoryKind::Host);
+        return match tells.limit {
+            Some(named) if named.id != limit::CGROUP => Some(named),
+            None if !is_unnamed => None,
+            _ => run.group_limit().or_else(|| limit::of(limit::CGROUP)),
+        };
+    }
+    match (entry.oom, entry.memory) {
+        (Oom::Yes, Some(MemoryKind::Host)) if run.address_limit_kib.is_some() => limit::of(limit::ADDRESS_SPACE),
+        (Oom::Yes, Some(MemoryKind::Host)) if run.platform() == Some(Platform::Windows) => {
+            limit::of(limit::COMMIT_LIMIT)
+        }
+        _ => None,
+    }
 }
 
 /// Whether this program cannot have raised the failure. Keras also runs on JAX, and many logs of JAX contain a line

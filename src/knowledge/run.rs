@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::facts::Facts;
 use super::kinds::{CauseKind, MemoryKind, Platform, Stage};
+use super::limit::{self, Limit};
 use super::version::{self, Versions};
 use crate::units::Bytes;
 
@@ -101,6 +102,9 @@ pub struct Run {
     pub stage: Option<Stage>,
     /// The cause that the message itself names.
     pub told: Option<CauseKind>,
+    /// The kind of limit that the message is about: `jvm-heap`, `kubernetes`, `commit-limit`.
+    #[schemars(with = "Option<String>")]
+    pub limit: Option<&'static Limit>,
     /// The text that shows that PyTorch's expandable segments were enabled.
     pub expandable: Option<String>,
     /// The share of the GPU that was set for it, from 0 to 1, as printed.
@@ -236,16 +240,10 @@ impl Run {
         self.linux.is_some() || is_scheduled || is_contained
     }
 
-    /// Who set the limit of that control group, by its path: `kubernetes`, `docker`, `slurm` or `systemd`;
-    /// of a pod, Kubernetes.
-    pub fn manager(&self) -> Option<&'static str> {
-        const SIGNS: [(&str, &str); 4] =
-            [("kubepods", "kubernetes"), ("docker", "docker"), ("slurm", "slurm"), (".service", "systemd")];
-        let path = self.cgroup.as_deref().unwrap_or_default();
-        match SIGNS.into_iter().find(|(sign, _)| path.contains(sign)) {
-            Some((_, manager)) => Some(manager),
-            None => self.pod.is_some().then_some("kubernetes"),
-        }
+    /// The limit of that control group, by its path; of a pod, Kubernetes'.
+    pub fn group_limit(&self) -> Option<&'static Limit> {
+        let by_path = self.cgroup.as_deref().and_then(limit::of_cgroup);
+        by_path.or_else(|| self.pod.as_ref().and_then(|_| limit::of("kubernetes")))
     }
 
     /// The deployment that the pod belongs to: its name without the template's hash and the pod's own five characters,
@@ -471,7 +469,7 @@ ValueError: To serve at least one request with the models's max seq len (65536),
 [  811.306] Memory cgroup out of memory: Killed process 4301 (chrome) total-vm:3613376kB, anon-rss:204000kB, file-rss:800kB, shmem-rss:0kB, UID:1000 pgtables:157kB oom_score_adj:300");
         let largest = run.largest.clone().unwrap();
         assert_eq!((largest.pid, largest.name.as_str(), largest.rss_bytes), (4242, "python", Bytes::gib(58)));
-        assert_eq!(run.manager(), Some("kubernetes"));
+        assert_eq!(run.group_limit().map(|limit| limit.id.as_str()), Some("kubernetes"));
         assert!(run.python.is_some());
     }
 

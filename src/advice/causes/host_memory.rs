@@ -1,39 +1,25 @@
 //! Owns system memory: the machine's RAM ran out, not the GPU's.
 
+use super::limit::{KERNEL, happened};
 use super::rule::Evidence;
 use crate::advice::case::Case;
 use crate::advice::phrases::{and, line_of};
-use crate::knowledge::EntryId;
+use crate::advice::verdict::CauseKind;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
 use crate::units::Bytes;
 
-/// LM Studio's refusal before anything was loaded.
-const ESTIMATE: EntryId = EntryId::LM_STUDIO_INSUFFICIENT_RESOURCES;
-
 pub(super) fn find(case: &Case<'_>) -> Evidence {
-    let (log, line) = (case.log, line_of(case.log));
-    if !matches!(log.memory, Some(MemoryKind::Host | MemoryKind::Shm)) {
+    let (log, line, limit) = (case.log, line_of(case.log), case.log.run.limit);
+    let is_of_the_run = limit.is_some_and(|limit| limit.cause == CauseKind::Limit);
+    if is_of_the_run || !matches!(log.memory, Some(MemoryKind::Host | MemoryKind::Shm)) {
         return None;
     }
-    Some(vec![match (&log.facts.victim_name, log.facts.victim_pid) {
-        (Some(name), Some(pid)) => format!("the kernel ended {name} ({pid}){line}"),
-        _ if log.memory == Some(MemoryKind::Shm) => {
-            format!("the message is about /dev/shm, a piece of system memory{line}")
-        }
-        _ if is_estimate(log) => format!("the message is an estimate, made before the model is loaded{line}"),
+    let ended_by = limit.and_then(|limit| limit.ended_by.as_deref()).unwrap_or(KERNEL);
+    Some(vec![match (&log.facts.victim_name, log.facts.victim_pid, limit) {
+        (Some(name), Some(pid), _) => format!("{ended_by} terminated {name} ({pid}){line}"),
+        (_, _, Some(limit)) => format!("the message is about {}{line}", limit.name),
         _ => format!("the message is about system memory, not VRAM{line}"),
     }])
-}
-
-fn is_estimate(log: &Diagnosis) -> bool {
-    log.matches.first().is_some_and(|found| found.entry == ESTIMATE)
-}
-
-/// Whether Windows could promise no more memory, RAM and paging file together.
-fn is_commit_limit(log: &Diagnosis) -> bool {
-    log.matches
-        .first()
-        .is_some_and(|found| found.entry.as_str().ends_with("/winerror-1455") || found.text.contains("os error 1455"))
 }
 
 pub(super) fn say(case: &Case<'_>) -> String {
@@ -42,17 +28,8 @@ pub(super) fn say(case: &Case<'_>) -> String {
 
 fn what_ran_out(log: &Diagnosis) -> String {
     let facts = &log.facts;
-    if is_commit_limit(log) {
-        return "Windows could promise no more memory: RAM and the paging file together were spoken for, not the GPU's memory.".into();
-    }
-    if is_estimate(log) {
-        let needed = facts.requested_bytes.map_or_else(|| "more".to_owned(), |bytes| bytes.to_string());
-        return format!(
-            "LM Studio refused to load the model: it estimates that {needed} is needed, more than it wants to take here. Nothing has run out."
-        );
-    }
-    if log.memory == Some(MemoryKind::Shm) {
-        return "Shared memory (/dev/shm) ran out, not the GPU's memory.".to_owned();
+    if let Some(limit) = log.run.limit {
+        return happened(limit, log);
     }
     // Where the GPU's ran out as well, a note says so.
     let ran_out = match log.run.also {

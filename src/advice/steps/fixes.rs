@@ -50,8 +50,9 @@ pub(crate) fn filled<'c>(fix: &'c Fix, case: &'c Case<'_>) -> Result<PlannedFix,
     }
     let programs = programs(log);
     let kind = log.program.as_deref().and_then(form::kind);
-    if [programs.first().copied(), kind].into_iter().flatten().any(|name| fix.not_for.iter().any(|other| other == name))
-    {
+    let limit = log.run.limit.map(|limit| limit.id.as_str());
+    let ran = programs.iter().copied().find(|name| ![limit, Some("limit")].contains(&Some(*name)));
+    if [limit, ran, kind].into_iter().flatten().any(|name| fix.not_for.iter().any(|other| other == name)) {
         return Err("it changes nothing in this program");
     }
     if fix.id == FixId::SMALLER_QUANTISATION && engine_of(log).is_some() && has_four_bit_weights(log) {
@@ -274,6 +275,8 @@ impl Filling<'_, '_> {
             "larger_share" => share::larger_to_try(case),
             "namespace" => Some(log.run.namespace.clone().unwrap_or_else(|| "NAMESPACE".to_owned())),
             "deployment" => Some(log.run.deployment().unwrap_or("NAME").to_owned()),
+            "limit" => Some(log.run.limit?.name.clone()),
+            "limit_set_by" => Some(log.run.limit?.set_by.clone()),
             "offload_gb" => share::offload(case),
             "card_gib" => values::card_gib(case),
             "ram_gib" => values::ram_gib(case),

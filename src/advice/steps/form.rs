@@ -2,24 +2,20 @@
 //! system, with what that changes in a step.
 
 use crate::advice::rerun::{Change, Changes};
-use crate::knowledge::diagnosis::{CauseKind, Diagnosis, MemoryKind, Platform};
+use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Platform};
 use crate::knowledge::program::{Program, Trait};
 
-/// What the person runs before whose code complained: an Ollama user is not told llama-server's flags. A limit of a
-/// control group comes first: whoever set it can raise it.
+/// What the person runs before whose code complained: an Ollama user is not told llama-server's flags. A limit comes
+/// first: whoever set it can raise it.
 pub(crate) fn programs(diagnosis: &Diagnosis) -> Vec<&str> {
     let (program, raised_by) = (diagnosis.program.as_deref(), diagnosis.raised_by.as_deref());
     let has_own_settings = program.is_some_and(|program| kind(program).is_some());
     let embeds = program.and_then(Program::known).is_some_and(|program| program.has(Trait::Embeds));
     let below = if embeds { None } else { raised_by.filter(|name| !(has_own_settings && is_library(name))) };
     let mut programs = Vec::new();
-    if diagnosis.run.told == Some(CauseKind::Limit) {
-        programs.extend(diagnosis.run.manager().into_iter().chain(below));
-        // Where the log does not name who set it, there is still the limit to be raised, not the machine's memory.
-        if diagnosis.memory == Some(MemoryKind::Host) {
-            programs.push("limit");
-        }
-    }
+    let limit = diagnosis.run.limit;
+    programs.extend(limit.map(|limit| limit.id.as_str()));
+    programs.extend(limit.filter(|limit| !limit.is_of_ram).map(|_| "limit"));
     if program == Some("text-generation-webui") && raised_by.is_some_and(|name| name.starts_with("exllama")) {
         programs.push("text-generation-webui, ExLlama");
     }
@@ -28,6 +24,7 @@ pub(crate) fn programs(diagnosis: &Diagnosis) -> Vec<&str> {
         programs.extend(Program::of_process(name).map(Program::as_str));
         programs.extend(kind(name));
     }
+    programs.extend(limit.map(|_| "any limit"));
     programs
 }
 
