@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use super::engine;
 use super::figures::{own_process, run_had, with_own_process};
-use super::fit::{self, FitAdvice, Room};
+use super::fit::{self, FitAdvice, FitChoice, Room};
 use super::input::{ChangedFit, Remembered, Situation};
 use super::ledger::{self, Ledger};
 use super::machine;
@@ -14,6 +14,7 @@ use super::other_gpu::{self, OtherGpu};
 use super::processes::{self, Foreign, UsedByOthers, User};
 use super::retry::{self, Retry};
 use crate::gpu::{Device, GpuProcess};
+use crate::knowledge::FixId;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom};
 use crate::knowledge::facts::NamedProcess;
 use crate::units::Bytes;
@@ -185,6 +186,21 @@ impl<'a> Case<'a> {
     /// Whether the run fits from here on: with the steps taken, else as it failed.
     pub fn fit_ahead(&self) -> Option<&FitAdvice> {
         self.changed.as_ref().map(|changed| &changed.fit).or(self.fit.as_ref())
+    }
+
+    /// Puts what several changes do in the place of what they did at an earlier reading.
+    pub fn set_choice_of_several(&mut self, choice: Option<&FitChoice>) {
+        if let Some(fit) = self.changed.as_mut().map(|changed| &mut changed.fit).or(self.fit.as_mut()) {
+            let total = choice.and_then(|choice| choice.total_bytes);
+            fit.choices.retain(|other| {
+                !other.fixes.contains(&FixId::CHANGE_TOGETHER) && (total.is_none() || other.total_bytes != total)
+            });
+            fit.choices.extend(choice.cloned());
+            // Other models are named where this one would be slow, which only layers in RAM make it.
+            if choice.is_some() && fit.engine_of_run().is_some_and(|engine| engine.kind().is_torch()) {
+                fit.instead.clear();
+            }
+        }
     }
 
     /// Whether the figures are of now and nothing is short by them.

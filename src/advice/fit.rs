@@ -13,6 +13,7 @@ mod room;
 mod setup;
 #[cfg(test)]
 mod tests;
+pub(crate) mod together;
 pub(crate) mod trial;
 pub(crate) mod words;
 

@@ -18,6 +18,9 @@ const ROUNDING: Bytes = Bytes::mib(16);
 pub const ALL: &[(&str, Property)] = &[
     ("no_process_of_another_user_and_no_busy_one_is_a_step", innocent_processes),
     ("every_change_that_the_sentence_names_is_a_step", |subject| changes::without_a_step(subject.advice())),
+    ("several_changes_at_once_are_one_step_and_only_where_none_is_enough", |subject| {
+        changes::misplaced_sets(subject.advice())
+    }),
     ("no_sentence_appears_twice_in_a_plan", |subject| repeated_sentences(subject.advice())),
     ("nothing_is_called_enough_that_its_own_sums_refute", |subject| refuted_steps(subject.advice())),
     ("at_most_two_steps_have_an_unknown_condition_and_they_come_last", |subject| {
