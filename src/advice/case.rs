@@ -7,7 +7,7 @@ use super::engine;
 use super::figures::{own_process, run_had, with_own_process};
 use super::fit::{self, FitAdvice, FitChoice, Room};
 use super::input::{ChangedFit, Remembered, Situation};
-use super::ledger::{self, Ledger};
+use super::ledger::{self, Ledger, at_least};
 use super::machine;
 use super::machine::place::{Named, Place};
 use super::other_gpu::{self, OtherGpu};
@@ -157,6 +157,11 @@ impl<'a> Case<'a> {
     /// What the run needed at least.
     pub fn needed(&self) -> Option<Bytes> {
         self.ledger.as_ref()?.needed_bytes
+    }
+
+    /// An amount of the need as it is told: with the sign of a lower bound, unless the whole need is known.
+    pub fn bound(&self, bytes: Bytes) -> String {
+        self.ledger.as_ref().map_or_else(|| at_least(bytes), |ledger| ledger.bound(bytes))
     }
 
     /// All there is of the memory that ran out.

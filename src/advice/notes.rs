@@ -82,8 +82,9 @@ fn started_since(case: &Case<'_>) -> Option<String> {
         false => "it may be your own next try",
     };
     Some(format!(
-        "{} was started after your run failed and holds {bytes} now; {short} is missing. I don't offer to end it: {why}.",
-        name_of(row)
+        "{} was started after your run failed and holds {bytes} now; {} is missing. I don't offer to end it: {why}.",
+        name_of(row),
+        case.bound(short)
     ))
 }
 

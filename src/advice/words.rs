@@ -38,17 +38,17 @@ pub fn needs(advice: &Advice) -> Option<String> {
             "Your run had asked for {needed}{parts} when it died; in all it takes about {total}; {retry}{free} is free now: about {short} must be found."
         ));
     }
-    let needs = format!("Your run needed at least {needed}{parts}");
+    let needs = format!("Your run needed {}{parts}", ledger.bound(needed));
     Some(match ledger.missing_bytes {
         Some(Bytes::ZERO) => format!("{needs}; {retry}{free} is free now."),
-        Some(short) => format!("{needs}; {retry}{free} is free now. At least {short} must be found."),
+        Some(short) => format!("{needs}; {retry}{free} is free now. {} must be found.", ledger.bound(short)),
         None => format!("{needs}."),
     })
 }
 
 fn needs_by_log(ledger: &Ledger, requested: Bytes, free: Bytes) -> String {
     let short = ledger.missing_bytes.filter(|short| *short > Bytes::ZERO);
-    let found = short.map_or(String::new(), |short| format!(" At least {short} must be found."));
+    let found = short.map_or(String::new(), |short| format!(" {} must be found.", ledger.bound(short)));
     let (requested, free) = apart(requested, free);
     match ledger.had_bytes {
         _ if ledger.is_cache => format!("The cache needed {requested}; {free} was set aside for it.{found}"),

@@ -1,5 +1,6 @@
 //! Owns what holds for the advice on every scenario, whatever its file expects.
 
+mod bounds;
 mod changes;
 mod sums;
 
@@ -26,6 +27,8 @@ pub const ALL: &[(&str, Property)] = &[
     ("at_most_two_steps_have_an_unknown_condition_and_they_come_last", |subject| {
         misplaced_conditions(subject.advice())
     }),
+    ("yes_is_said_only_where_the_need_is_known", |subject| bounds::unfounded_yes(subject.advice())),
+    ("a_need_that_is_a_lower_bound_is_written_as_one", bounds::unmarked),
     ("every_shown_sum_adds_up", |subject| sums::wrong(subject.advice())),
 ];
 

@@ -3,7 +3,7 @@
 use super::outlook::Outlook;
 use super::planned::{Enough, PlannedFix};
 use super::together::{self, Found};
-use crate::advice::fit::FitChoice;
+use crate::advice::fit::{FitAdvice, FitChoice};
 use crate::advice::naming::sentence;
 use crate::units::Bytes;
 
@@ -44,8 +44,27 @@ pub(crate) fn decide(plan: &mut Vec<PlannedFix>, outlook: &Outlook<'_, '_>) -> (
     (is_hopeless, fits_with)
 }
 
-/// What the step's source says by the model's own sums, compared with what is short.
+/// Whether the step is enough: for sure only where what the run needs is known.
 fn enough(planned: &PlannedFix, freed_by_processes: Bytes, outlook: &Outlook<'_, '_>) -> Enough {
+    match by_the_sums(planned, freed_by_processes, outlook) {
+        Enough::Yes if !is_need_known(planned, outlook) => Enough::Likely,
+        decided => decided,
+    }
+}
+
+/// Whether the need is an engine's own figure, or reckoned from a model and settings of which none is assumed.
+fn is_need_known(planned: &PlannedFix, outlook: &Outlook<'_, '_>) -> bool {
+    let is_whole = outlook.case.ledger.as_ref().is_some_and(|ledger| !ledger.needed_is_at_least);
+    let reckoned = outlook.case.fit_ahead().filter(|fit| !fit.is_assumed);
+    is_whole
+        || match &planned.room_on {
+            Some(room) => reckoned.and_then(FitAdvice::wants).is_some_and(|wants| wants <= room.free),
+            None => reckoned.is_some(),
+        }
+}
+
+/// What the step's source says by the model's own sums, compared with what is short.
+fn by_the_sums(planned: &PlannedFix, freed_by_processes: Bytes, outlook: &Outlook<'_, '_>) -> Enough {
     let is_short_by_sums = is_short(planned, outlook);
     // What the model takes says nothing about a request beside the engine's share.
     let is_model_asked = planned.room_on.is_some() || !outlook.is_beside_share();

@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 use super::planned::{PlannedFix, Step};
 use super::processes::WORTH_ENDING;
 use crate::advice::case::Case;
+use crate::advice::ledger::Ledger;
 use crate::advice::naming::{amount, name_of, name_of_device, user_of};
 use crate::advice::offer::{Seen, Standing};
 use crate::advice::release::{self, Api};
@@ -35,9 +36,11 @@ pub(crate) fn wait_or_ask(case: &Case<'_>) -> Vec<PlannedFix> {
     let busy = busy_own(case, seen);
     let mut steps = Vec::new();
     if !others.is_empty() || !busy.is_empty() {
-        steps.extend(wait(device, needed.zip(short), &busy));
+        steps.extend(wait(device, needed.zip(short), &busy, ledger));
     }
-    steps.extend(others.iter().take(MOST_OWNERS).map(|row| ask_owner(device, row, short)));
+    steps.extend(
+        others.iter().take(MOST_OWNERS).map(|row| ask_owner(device, row, short.map(|short| ledger.bound(short)))),
+    );
     steps
 }
 
@@ -67,7 +70,7 @@ fn busy_own<'a>(case: &Case<'a>, seen: Seen<'_>) -> Vec<(&'a GpuProcess, Activit
     .collect()
 }
 
-fn ask_owner(device: &Device, row: &GpuProcess, short: Option<Bytes>) -> PlannedFix {
+fn ask_owner(device: &Device, row: &GpuProcess, short: Option<String>) -> PlannedFix {
     let (name, user, used) = (name_of(row), user_of(row), row.used_bytes.value());
     let more = short.map_or_else(|| "room".to_owned(), |short| format!("{short} more"));
     let message = format!(
@@ -105,7 +108,12 @@ fn wish(row: &GpuProcess) -> String {
 }
 
 /// To wait until there is room; where it is not known how much is needed, only for a busy process of one's own to finish.
-fn wait(device: &Device, needed: Option<(Bytes, Bytes)>, busy: &[(&GpuProcess, Activity)]) -> Option<PlannedFix> {
+fn wait(
+    device: &Device,
+    needed: Option<(Bytes, Bytes)>,
+    busy: &[(&GpuProcess, Activity)],
+    ledger: &Ledger,
+) -> Option<PlannedFix> {
     let own: Vec<String> =
         busy.iter().map(|(row, activity)| format!("{} is yours and {activity}", name_of(row))).collect();
     let why = match own.is_empty() {
@@ -118,10 +126,11 @@ fn wait(device: &Device, needed: Option<(Bytes, Bytes)>, busy: &[(&GpuProcess, A
         let step = Step::new(action, None, why, "the bar falls", "if it does not finish, check what it does");
         return Some(PlannedFix { title: format!("Wait until {name} has finished"), steps: vec![step], ..waiting() });
     };
-    let action = format!("oomdoctor watches GPU {} and rings the bell once {short} more is free", device.index);
+    let action =
+        format!("oomdoctor watches GPU {} and rings the bell once {} more is free", device.index, ledger.bound(short));
     let step = Step::new(action, None, why, "the terminal's bell, and a line that says so", "Esc stops the waiting");
     Some(PlannedFix {
-        title: format!("Wait until {needed} is free"),
+        title: format!("Wait until {} is free", ledger.bound(needed)),
         waits_for: Some((device.index, needed)),
         steps: vec![step],
         ..waiting()
