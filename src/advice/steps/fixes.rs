@@ -17,8 +17,11 @@ use crate::gpu::Nature;
 use crate::knowledge::FixId;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Platform};
 use crate::knowledge::fix::{Condition, Fix, FixCommand, Frees};
-use crate::memory::{Is, quant};
+use crate::memory::{Is, quant, table};
 use crate::units::Bytes;
+
+/// Fixes that load the weights in another number of bits.
+const CHANGES_BITS: [FixId; 2] = [FixId::SMALLER_QUANTISATION, FixId::HALF_PRECISION];
 
 /// Placeholders whose figure is the whole step: without one that helps there is no step.
 const STEP_IS_THE_FIGURE: &[&str] = &["{utilization}", "{offload_gb}"];
@@ -132,6 +135,9 @@ fn filling<'c, 'a>(
     }
     if fix.id == FixId::SMALLER_QUANTISATION && engine_of(log).is_some() && has_four_bit_weights(log) {
         return Err("the weights have four bits already");
+    }
+    if CHANGES_BITS.contains(&fix.id) && log.run.model.as_deref().is_some_and(table::is_trained_in_four_bits) {
+        return Err("the model was trained in four bits and is in no others");
     }
     let ran_on = ran_on(log);
     let form = fix.command_for(&programs, log.phase, ran_on).ok_or("it has no form for this program")?;
