@@ -1,5 +1,5 @@
 //! Owns what the program carries with it: the files of knowledge/, packed in two halves so that two threads unpack
-//! them, its models, and the demo's recording. A file added there is embedded by the next build.
+//! them, and whole for checks; its models, and the demo's recording. A file added there is embedded by the next build.
 
 #![allow(clippy::disallowed_methods, reason = "a build script reads and writes files")]
 
@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 use miniz_oxide::deflate::compress_to_vec;
+
+#[path = "build/bare_json.rs"]
+mod bare_json;
 
 /// The best that there is: this runs once a build.
 const LEVEL: u8 = 10;
@@ -37,16 +40,25 @@ fn main() -> io::Result<()> {
         files.into_iter().partition(|file| file.starts_with("knowledge/redact"));
     // So are the names of processes (`gpu/recognise/names.rs`), which no other folder adds to.
     let files: Vec<PathBuf> = files.into_iter().filter(|file| !file.ends_with("processes.ron")).collect();
-    let (earlier, later) = files.split_at(half(&files)?);
-    let packs = [("knowledge.0", earlier), ("knowledge.1", later), ("models", &models), ("redact", &redact)];
+    let (_, read): (Vec<PathBuf>, Vec<PathBuf>) = files.iter().cloned().partition(|file| is_read_elsewhere(file));
+    let (earlier, later) = read.split_at(half(&read)?);
+    for (name, files) in [("knowledge.0", earlier), ("knowledge.1", later)] {
+        pack(name, &joined(files, bare_json::bare_json)?)?;
+    }
+    let packs = [("knowledge", &files), ("models", &models), ("redact", &redact)];
     // These are asked for without a knowledge base.
     for name in ["programs", "patterns", "settings", "processes"] {
         pack(name, &fs::read(format!("knowledge/{name}.ron"))?)?;
     }
     for (name, files) in packs {
-        pack(name, &joined(files)?)?;
+        pack(name, &joined(files, as_it_stands)?)?;
     }
     pack("demo", &fs::read("assets/demo.jsonl")?)
+}
+
+/// Whether only the checks read the file, or it is packed alone.
+fn is_read_elsewhere(file: &Path) -> bool {
+    file.starts_with("knowledge/innocent") || file.ends_with("patterns.ron") || file.ends_with("settings.ron")
 }
 
 /// How many of the files make half of their text.
@@ -95,20 +107,24 @@ fn constant(of: &str, id: &str) -> String {
     format!("    pub const {name}: {of} = {of}({id:?});\n")
 }
 
-/// Each file as its path, a zero, its text, a zero.
-fn joined(files: &[PathBuf]) -> io::Result<Vec<u8>> {
+/// Each file as its path, a zero, its text as `text_of` makes it of both, a zero.
+fn joined(files: &[PathBuf], text_of: fn(&str, &str) -> Result<String, String>) -> io::Result<Vec<u8>> {
     let mut all = Vec::new();
     for file in files {
-        let text = fs::read(file)?;
-        if text.contains(&0) {
+        let text = fs::read_to_string(file)?;
+        if text.contains('\0') {
             return Err(io::Error::other(format!("{} holds a zero byte", file.display())));
         }
-        all.extend(slashed(file)?.into_bytes());
-        all.push(0);
-        all.extend(text);
-        all.push(0);
+        let path = slashed(file)?;
+        let text = text_of(&path, &text).map_err(io::Error::other)?;
+        all.extend([path.as_bytes(), b"\0", text.as_bytes(), b"\0"].concat());
     }
     Ok(all)
+}
+
+#[allow(clippy::unnecessary_wraps, reason = "it stands for what may fail")]
+fn as_it_stands(_path: &str, text: &str) -> Result<String, String> {
+    Ok(text.to_string())
 }
 
 /// The path within knowledge/, with `/` on every system.

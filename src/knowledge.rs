@@ -15,6 +15,7 @@ pub mod lint;
 pub mod load;
 mod matching;
 mod needle;
+pub mod own_option;
 pub mod page;
 pub mod pattern;
 pub mod program;
@@ -61,6 +62,11 @@ impl KnowledgeBase {
     /// What is built into the program.
     pub fn built_in() -> Result<KnowledgeBase, LoadError> {
         KnowledgeBase::from_sources(load::embedded())
+    }
+
+    /// The same with the examples and references that only checks read.
+    pub fn built_in_with_examples() -> Result<KnowledgeBase, LoadError> {
+        KnowledgeBase::from_sources(load::embedded_whole())
     }
 
     /// What a folder's files say; paths are relative to that folder.

@@ -75,7 +75,7 @@ pub(super) fn run(global: &Global, command: &KbCommand) -> ExitCode {
 
 /// The built-in knowledge and the folder of the options, whose files replace built-in ones of the same name.
 pub(super) fn base(global: &Global) -> Result<KnowledgeBase, String> {
-    with_folder(global.knowledge.as_deref())
+    with_folder(load::embedded(), global.knowledge.as_deref())
 }
 
 /// The same for the terminal program, which uses the built-in entries, with a message, if those of the folder are invalid.
@@ -83,17 +83,17 @@ pub(super) fn base_at_any_rate(global: &Global) -> Loaded {
     match base(global) {
         Ok(base) => Ok((base, None)),
         Err(error) if global.knowledge.is_some() => {
-            let built_in = with_folder(None)?;
+            let built_in = with_folder(load::embedded(), None)?;
             Ok((built_in, Some(format!("Your own entries are left out until this is mended: {error}"))))
         }
         Err(error) => Err(error),
     }
 }
 
-fn with_folder(dir: Option<&Path>) -> Result<KnowledgeBase, String> {
+fn with_folder(built_in: Vec<Source>, dir: Option<&Path>) -> Result<KnowledgeBase, String> {
     let sources = match dir {
-        Some(dir) => load::embedded_and(folder(dir)?),
-        None => load::embedded(),
+        Some(dir) => load::with_added(built_in, folder(dir)?),
+        None => built_in,
     };
     KnowledgeBase::from_sources(sources).map_err(|error| error.to_string())
 }
@@ -123,7 +123,7 @@ fn folder(root: &Path) -> Result<Vec<Source>, String> {
             } else if path.extension().is_some_and(|extension| extension == "ron" || extension == "log") {
                 let bytes = regular::read(&path, LARGEST_FILE).map_err(|error| cannot_read(&path, &error))?;
                 let relative = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
-                sources.push(Source { path: relative, text: String::from_utf8_lossy(&bytes).into_owned().into() });
+                sources.push(Source::ron(relative, String::from_utf8_lossy(&bytes).into_owned()));
             }
         }
     }
@@ -192,10 +192,7 @@ fn printed(page: &Page) -> String {
 }
 
 fn check(global: &Global, dir: Option<&Path>, list_stale: bool) -> Result<(String, bool), String> {
-    let base = match dir {
-        Some(dir) => with_folder(Some(dir))?,
-        None => base(global)?,
-    };
+    let base = with_folder(load::embedded_whole(), dir.or(global.knowledge.as_deref()))?;
     let faults = lint::judge(&base);
     let mut text: String = faults.iter().map(|fault| format!("{fault}\n")).collect();
     let examples: usize = base.entries().iter().map(|entry| entry.matches.len() + entry.rejects.len()).sum();

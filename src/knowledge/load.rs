@@ -21,11 +21,14 @@ use super::version::VersionRule;
 use crate::ids::{EntryId, FixId};
 use crate::packed;
 
-/// The folder knowledge/, packed by `build.rs`.
+/// What a reading needs of the folder knowledge/, packed by `build.rs`.
 static EMBEDDED: [&[u8]; 2] = [
     include_bytes!(concat!(env!("OUT_DIR"), "/knowledge.0")),
     include_bytes!(concat!(env!("OUT_DIR"), "/knowledge.1")),
 ];
+
+/// The same folder as it stands.
+static WHOLE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/knowledge"));
 
 /// A file of a knowledge base.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +36,16 @@ pub struct Source {
     /// Relative to the knowledge folder, with `/`.
     pub path: String,
     pub text: Cow<'static, str>,
+    pub form: Form,
+}
+
+/// How the values of a file are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As people write them.
+    Ron,
+    /// As `build.rs` packs them.
+    Json,
 }
 
 /// What a file is, by its path.
@@ -52,6 +65,11 @@ enum Kind<'a> {
 }
 
 impl Source {
+    /// A file as people write it.
+    pub fn ron(path: impl Into<String>, text: impl Into<Cow<'static, str>>) -> Source {
+        Source { path: path.into(), text: text.into(), form: Form::Ron }
+    }
+
     /// Reads today's layout, `entries/FOLDER/NAME.ron` and `innocent/NAME`, as well as the one before it, which has
     /// the folders of the entries beside `fixes` and calls the other one `_innocent`.
     fn kind(&self) -> Kind<'_> {
@@ -92,24 +110,28 @@ impl LoadError {
     }
 }
 
-/// The files built into the program.
+/// The files built into the program, as each start parses them: without what only checks need (`embedded_whole`).
 pub fn embedded() -> Vec<Source> {
     let [earlier, later] = EMBEDDED;
-    let (mut sources, more) = on_two_threads(|| unpacked(earlier), || unpacked(later));
+    let (mut sources, more) = on_two_threads(|| unpacked(earlier, Form::Json), || unpacked(later, Form::Json));
     sources.extend(more);
     sources
 }
 
-fn unpacked(half: &[u8]) -> Vec<Source> {
-    packed::files(half).into_iter().map(|(path, text)| Source { path, text: text.into() }).collect()
+/// The files built into the program, for checks.
+pub fn embedded_whole() -> Vec<Source> {
+    unpacked(WHOLE, Form::Ron)
 }
 
-/// The built-in files and those of a folder: a file that is the same entry, fix or table takes the built-in one's place.
-pub fn embedded_and(added: Vec<Source>) -> Vec<Source> {
-    let mut sources = embedded();
-    sources.retain(|source| added.iter().all(|own| own.kind() != source.kind()));
-    sources.extend(added);
-    sources
+fn unpacked(files: &[u8], form: Form) -> Vec<Source> {
+    packed::files(files).into_iter().map(|(path, text)| Source { path, text: text.into(), form }).collect()
+}
+
+/// The built-in files with those of a folder: a file that is the same entry, fix or table takes the built-in one's place.
+pub fn with_added(mut built_in: Vec<Source>, added: Vec<Source>) -> Vec<Source> {
+    built_in.retain(|source| added.iter().all(|own| own.kind() != source.kind()));
+    built_in.extend(added);
+    built_in
 }
 
 /// The results of both functions. If no thread can be started, they run one after the other.
@@ -121,7 +143,7 @@ fn on_two_threads<T: Send>(first: impl FnOnce() -> T, second: impl Fn() -> T + S
     })
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Loaded {
     pub entries: Vec<Entry>,
     pub fixes: Vec<Fix>,
@@ -223,6 +245,14 @@ fn entry(source: &Source, id: EntryId) -> Result<Entry, LoadError> {
 }
 
 fn parse<T: DeserializeOwned>(source: &Source) -> Result<T, LoadError> {
+    if source.form == Form::Json {
+        return serde_json::from_str(&source.text).map_err(|error| LoadError {
+            path: source.path.clone(),
+            line: error.line(),
+            column: error.column(),
+            message: error.to_string(),
+        });
+    }
     let options = ron::Options::default().with_default_extension(Extensions::IMPLICIT_SOME);
     options.from_str(&source.text).map_err(|error| LoadError {
         path: source.path.clone(),
@@ -237,7 +267,7 @@ mod tests {
     use super::*;
 
     fn source(path: &str, text: &str) -> Source {
-        Source { path: path.to_owned(), text: text.to_owned().into() }
+        Source::ron(path, text.to_owned())
     }
 
     #[test]
@@ -249,17 +279,28 @@ mod tests {
 
     #[test]
     fn a_folder_of_either_layout_replaces_the_built_in_files_of_the_same_id() {
-        let built_in = load(embedded()).unwrap();
+        let built_in = load(embedded_whole()).unwrap();
         let text = "(title: \"Mine\", oom: no, status: Draft, certainty: likely, literals: [\"mine\"], \
                     when: (any: [\"mine\"]), remark: \"It is mine.\", why: \"It is mine.\", references: [], \
                     matches: [], rejects: [])";
         for path in ["entries/pytorch/cuda-out-of-memory.ron", "pytorch/cuda-out-of-memory.ron"] {
-            let loaded =
-                load(embedded_and(vec![source(path, text), source("_innocent/a.log", "all is well")])).unwrap();
+            let added = vec![source(path, text), source("_innocent/a.log", "all is well")];
+            let loaded = load(with_added(embedded_whole(), added)).unwrap();
             assert_eq!(loaded.entries.len(), built_in.entries.len(), "{path}");
             let own = loaded.entries.iter().find(|entry| entry.id == EntryId::PYTORCH_CUDA_OUT_OF_MEMORY).unwrap();
             assert_eq!(own.title, "Mine", "{path}");
             assert_eq!(loaded.innocent.len(), built_in.innocent.len() + 1, "{path}");
         }
+    }
+
+    #[test]
+    fn what_a_reading_needs_is_in_the_bare_files() {
+        let mut whole = load(embedded_whole()).unwrap();
+        whole.entries.iter_mut().for_each(|entry| entry.matches.truncate(1));
+        whole.entries.iter_mut().for_each(|entry| entry.rejects.clear());
+        whole.fixes.iter_mut().for_each(|fix| fix.references.clear());
+        whole.signs.iter_mut().for_each(|sign| (sign.example, sign.references) = (String::new(), Vec::new()));
+        whole.innocent.clear();
+        assert_eq!(format!("{:?}", load(embedded()).unwrap()), format!("{whole:?}"));
     }
 }

@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn words_and_the_quick_engine_agree_with_the_thorough_one() {
-        let base = crate::knowledge::KnowledgeBase::built_in().unwrap();
+        let base = crate::knowledge::KnowledgeBase::built_in_with_examples().unwrap();
         let mut matched = 0;
         for entry in base.entries() {
             for pattern in entry.patterns() {

@@ -14,7 +14,7 @@ use super::pattern::Pattern;
 use crate::effort;
 use crate::log::PastedLog;
 
-static BASE: LazyLock<KnowledgeBase> = LazyLock::new(|| KnowledgeBase::built_in().unwrap());
+static BASE: LazyLock<KnowledgeBase> = LazyLock::new(|| KnowledgeBase::built_in_with_examples().unwrap());
 
 /// The bytes processed for a log whose line repeats `unit` up to `size` bytes.
 fn cost(unit: &str, size: usize, end: &str) -> usize {

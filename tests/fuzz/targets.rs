@@ -1,7 +1,6 @@
 //! Promises that hold for any bytes: a log, an entry, a reading, and the headers of model files. Used by the suite
 //! (`integration/hostile.rs`) and by cargo-fuzz (`fuzz_targets`); a broken promise panics.
 
-use std::borrow::Cow;
 use std::io::Cursor;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -11,7 +10,7 @@ use oomdoctor::app::model::{Config, Region};
 use oomdoctor::app::msg::LogRead;
 use oomdoctor::app::{Cx, Model, Msg, update};
 use oomdoctor::gpu::Snapshot;
-use oomdoctor::knowledge::load::{Source, embedded};
+use oomdoctor::knowledge::load::{Source, embedded_whole};
 use oomdoctor::knowledge::{KnowledgeBase, page};
 use oomdoctor::log::PastedLog;
 use oomdoctor::memory::card::Card;
@@ -28,7 +27,7 @@ use oomdoctor::text::{harmless, is_harmful};
 use oomdoctor::ui::drawn;
 use oomdoctor::units::{Bytes, WallTime};
 
-static BASE: LazyLock<KnowledgeBase> = LazyLock::new(|| KnowledgeBase::built_in().unwrap());
+static BASE: LazyLock<KnowledgeBase> = LazyLock::new(|| KnowledgeBase::built_in_with_examples().unwrap());
 
 fn moment() -> WallTime {
     WallTime(jiff::Timestamp::from_second(1_800_000_000).unwrap())
@@ -127,7 +126,7 @@ pub fn snapshot(data: &[u8]) {
 pub fn entry(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     for path in ["x/y.ron", "fixes/y.ron", "programs.ron", "phases.ron", "run.ron", "questions.ron"] {
-        let source = Source { path: path.to_owned(), text: Cow::Owned(text.to_owned()) };
+        let source = Source::ron(path, text.to_owned());
         match KnowledgeBase::from_sources(vec![source]) {
             Err(error) => assert!(!harmless(&error.to_string()).is_empty()),
             Ok(base) => {
@@ -188,5 +187,5 @@ pub fn logs() -> Vec<Vec<u8>> {
 /// The files of the knowledge.
 pub fn entries() -> Vec<Vec<u8>> {
     let read = |source: &Source| source.path.ends_with(".ron") && !source.path.starts_with("models/");
-    embedded().into_iter().filter(read).map(|source| source.text.into_owned().into_bytes()).collect()
+    embedded_whole().into_iter().filter(read).map(|source| source.text.into_owned().into_bytes()).collect()
 }

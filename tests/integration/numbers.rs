@@ -326,7 +326,7 @@ fn the_users_command_line_counts_before_the_log() {
 
 #[test]
 fn steps_for_scenarios_and_examples_move_settings_in_the_promised_direction() {
-    let base = KnowledgeBase::built_in().unwrap();
+    let base = KnowledgeBase::built_in_with_examples().unwrap();
     let mut faults = Vec::new();
     for (name, scenario) in scenario::all() {
         if shows_a_setting(&scenario.log) {

@@ -48,7 +48,7 @@ fn contributing_can_be_read_in_one_sitting() {
 #[test]
 fn the_embedded_knowledge_is_the_folder_knowledge() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("knowledge");
-    let embedded = oomdoctor::knowledge::load::embedded();
+    let embedded = oomdoctor::knowledge::load::embedded_whole();
     assert!(embedded.len() > 300, "{}", embedded.len());
     for source in &embedded {
         assert_eq!(fs::read_to_string(root.join(&source.path)).unwrap(), source.text, "{}", source.path);
