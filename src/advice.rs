@@ -50,9 +50,10 @@ use crate::knowledge::diagnosis::Oom;
 pub fn advise(situation: &Situation<'_>) -> Advice {
     let told = case::told(situation);
     let read = Situation { diagnosis: &told.log, own: told.own.as_ref(), ..*situation };
-    let case = Case::open(read, &told.other_ranks);
+    let mut case = Case::open(read, &told.other_ranks);
     let causes = causes::weigh(&case);
     let plan = steps::plan(&case, &causes);
+    case.set_choice_of_several(plan.fits_with.as_ref());
     let sentence = headline::headline(&case, &causes, &plan.steps);
     let verdict = match case.log.oom {
         Oom::No => Verdict { sentence, same_machine: case.place.same_machine, ..Verdict::default() },
@@ -60,7 +61,7 @@ pub fn advise(situation: &Situation<'_>) -> Advice {
             sentence,
             same_machine: case.place.same_machine,
             gpu_candidates: case.place.candidates.iter().map(|device| device.index).collect(),
-            notes: notes::notes(&case),
+            notes: notes::notes(&case, plan.is_hopeless),
             causes,
         },
     };

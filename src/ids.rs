@@ -114,15 +114,18 @@ impl FixId {
     pub const REQUEST_GPU: FixId = FixId("request-gpu");
     /// A change that the person tries out in the dials of the fit.
     pub const WILL_IT_FIT: FixId = FixId("will-it-fit");
+    /// Several settings at once, where none alone is enough.
+    pub const CHANGE_TOGETHER: FixId = FixId("change-together");
 
     /// All of them.
-    pub const WITHOUT_FILE: [FixId; 6] = [
+    pub const WITHOUT_FILE: [FixId; 7] = [
         FixId::RUN_AGAIN,
         FixId::ASK_OWNER,
         FixId::LOOK_THERE,
         FixId::WAIT_FOR_MEMORY,
         FixId::REQUEST_GPU,
         FixId::WILL_IT_FIT,
+        FixId::CHANGE_TOGETHER,
     ];
 }
 

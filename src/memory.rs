@@ -34,6 +34,7 @@ pub mod split;
 pub mod table;
 #[cfg(test)]
 mod tests;
+pub(crate) mod together;
 pub mod training;
 pub mod vllm;
 pub(crate) mod weights;

@@ -5,15 +5,16 @@ use std::borrow::Cow;
 
 use super::engine;
 use super::figures::{own_process, run_had, with_own_process};
-use super::fit::{self, FitAdvice, Room};
+use super::fit::{self, FitAdvice, FitChoice, Room};
 use super::input::{ChangedFit, Remembered, Situation};
-use super::ledger::{self, Ledger};
+use super::ledger::{self, Ledger, at_least};
 use super::machine;
 use super::machine::place::{Named, Place};
 use super::other_gpu::{self, OtherGpu};
 use super::processes::{self, Foreign, UsedByOthers, User};
 use super::retry::{self, Retry};
 use crate::gpu::{Device, GpuProcess};
+use crate::knowledge::FixId;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom};
 use crate::knowledge::facts::NamedProcess;
 use crate::units::Bytes;
@@ -158,6 +159,11 @@ impl<'a> Case<'a> {
         self.ledger.as_ref()?.needed_bytes
     }
 
+    /// An amount of the need as it is told: with the sign of a lower bound, unless the whole need is known.
+    pub fn bound(&self, bytes: Bytes) -> String {
+        self.ledger.as_ref().map_or_else(|| at_least(bytes), |ledger| ledger.bound(bytes))
+    }
+
     /// All there is of the memory that ran out.
     pub fn capacity(&self) -> Option<Bytes> {
         self.ledger.as_ref()?.capacity_bytes
@@ -194,6 +200,21 @@ impl<'a> Case<'a> {
     /// Whether the run fits from here on: with the steps taken, else as it failed.
     pub fn fit_ahead(&self) -> Option<&FitAdvice> {
         self.changed.as_ref().map(|changed| &changed.fit).or(self.fit.as_ref())
+    }
+
+    /// Puts what several changes do in the place of what they did at an earlier reading.
+    pub fn set_choice_of_several(&mut self, choice: Option<&FitChoice>) {
+        if let Some(fit) = self.changed.as_mut().map(|changed| &mut changed.fit).or(self.fit.as_mut()) {
+            let total = choice.and_then(|choice| choice.total_bytes);
+            fit.choices.retain(|other| {
+                !other.fixes.contains(&FixId::CHANGE_TOGETHER) && (total.is_none() || other.total_bytes != total)
+            });
+            fit.choices.extend(choice.cloned());
+            // Other models are named where this one would be slow, which only layers in RAM make it.
+            if choice.is_some() && fit.engine_of_run().is_some_and(|engine| engine.kind().is_torch()) {
+                fit.instead.clear();
+            }
+        }
     }
 
     /// Whether the figures are of now and nothing is short by them.

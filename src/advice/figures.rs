@@ -43,6 +43,11 @@ fn exceeds_gpu_with(named: &NamedProcess, had: Bytes, facts: &Facts) -> bool {
     facts.total_bytes.is_some_and(|total| (had..=total).contains(&named.bytes) && had.plus(named.bytes) > total)
 }
 
+/// Whether an engine failed before it had loaded anything, since its share was in use.
+pub(crate) fn starts_empty(diagnosis: &Diagnosis) -> bool {
+    diagnosis.matches.first().is_some_and(|found| found.entry == STARTS_EMPTY)
+}
+
 /// The same diagnosis with the run's own process separated from the others, where the log prints it as one of them.
 pub(crate) fn with_own_process(diagnosis: &Diagnosis) -> Option<Diagnosis> {
     let own = own_process(&diagnosis.facts)?;
@@ -141,7 +146,7 @@ pub(crate) fn used_by_others_at_start(diagnosis: &Diagnosis, capacity: Option<By
 /// known what they are, and on GPUs that have another driver.
 pub(crate) fn own_context(diagnosis: &Diagnosis) -> Option<Bytes> {
     let facts = &diagnosis.facts;
-    let is_starting = diagnosis.matches.first().is_some_and(|found| found.entry == STARTS_EMPTY);
+    let is_starting = starts_empty(diagnosis);
     let leaves_it_out = facts.process_bytes.is_none() && (facts.reserved_bytes.is_some() || is_starting);
     let is_cuda = diagnosis.run.maker.is_none();
     (leaves_it_out && is_cuda).then_some(CUDA_CONTEXT)

@@ -13,6 +13,7 @@ mod room;
 mod setup;
 #[cfg(test)]
 mod tests;
+pub(crate) mod together;
 pub(crate) mod trial;
 pub(crate) mod words;
 
@@ -149,8 +150,9 @@ fn of_model(
     let engine = engine.over(room.each.len());
     hold_to_the_log(&mut known, diagnosis, &engine);
     let limits = Limits::of(diagnosis, &engine, &room);
+    let is_assumed = known.is_assumed || !notes.is_empty();
     notes.extend(notes_of(diagnosis, &room, limits.too_much(&engine, &known.shape)));
-    FitAdvice { notes, ..compared(question, known, engine, &room, limits, smaller_share) }
+    FitAdvice { notes, is_assumed, ..compared(question, known, engine, &room, limits, smaller_share) }
 }
 
 /// The model compared with what is free.
@@ -193,6 +195,7 @@ fn compared(
         sizes: offers::sizes(engine, shape, card),
         instead,
         notes: Vec::new(),
+        is_assumed: false,
         is_now: room.is_now,
         each: limits.card.map(|card| card.each).unwrap_or_default(),
         parts: Some(estimate),

@@ -114,13 +114,14 @@ fn retry_in_words(retry: &Retry<'_>, case: &Case<'_>) -> String {
     let Some(needed) = case.needed() else { return format!("{so_far}.") };
     match retry.short(Some(needed)) {
         Some(short) if short > Bytes::ZERO && retry.has_other_options => {
-            format!("{so_far}, with other options than before; those needed at least {needed}.")
+            format!("{so_far}, with other options than before; those needed {}.", case.bound(needed))
         }
         _ if retry.uses >= needed => format!("{so_far}, at least what it needed when it failed ({needed})."),
         Some(short) if short > Bytes::ZERO => format!(
-            "{so_far}. When it failed it needed at least {needed}: {short} of that is neither its own nor free."
+            "{so_far}. When it failed it needed {}: {short} of that is neither its own nor free.",
+            case.bound(needed)
         ),
-        Some(_) => format!("{so_far}; when it failed it needed at least {needed}, and the rest is free."),
+        Some(_) => format!("{so_far}; when it failed it needed {}, and the rest is free.", case.bound(needed)),
         None => format!("{so_far}."),
     }
 }

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::figures::{in_pieces, own_context, run_had};
+use super::figures::{in_pieces, own_context, run_had, starts_empty};
 use super::input::Situation;
 use super::machine::place::{Fate, Place};
 use super::naming::name_of;
@@ -53,7 +53,8 @@ pub struct Ledger {
     pub capacity_bytes: Option<Bytes>,
     /// What the run had plus what it asked for: a lower bound.
     pub needed_bytes: Option<Bytes>,
-    /// Always true: the next allocation is not in the log.
+    /// Whether `needed_bytes` and `missing_bytes` are lower bounds, since the next allocation is not in the log. False where
+    /// an engine printed its whole need.
     pub needed_is_at_least: bool,
     /// Free: now, where the machine is here; else as the log printed it.
     pub available_bytes: Option<Bytes>,
@@ -94,6 +95,11 @@ impl Ledger {
         Some(if short == Bytes::ZERO { short } else { shown })
     }
 
+    /// An amount of the need, or of what is short, with the sign of a lower bound where it is one.
+    pub fn bound(&self, bytes: Bytes) -> String {
+        if self.needed_is_at_least { at_least(bytes) } else { bytes.to_string() }
+    }
+
     /// Whether there is room now for all that the run is known to have needed. Where what it already had is not known,
     /// what it asked for last is a small part of its need: only several times as much is room for it.
     pub fn has_room_now(&self) -> bool {
@@ -103,8 +109,20 @@ impl Ledger {
     }
 }
 
+/// A lower bound.
+pub(crate) fn at_least(bytes: Bytes) -> String {
+    format!("≥ {bytes}")
+}
+
 /// Adds up the memory that ran out.
 pub(crate) fn draw(situation: &Situation<'_>, place: &Place<'_>, retry: Option<Retry<'_>>) -> Option<Ledger> {
+    let ledger = drawn(situation, place, retry)?;
+    // An engine that finds its share in use has asked for all that it ever takes.
+    let is_whole = ledger.is_cache || starts_empty(situation.diagnosis);
+    Some(Ledger { needed_is_at_least: !is_whole, ..ledger })
+}
+
+fn drawn(situation: &Situation<'_>, place: &Place<'_>, retry: Option<Retry<'_>>) -> Option<Ledger> {
     let diagnosis = situation.diagnosis;
     match diagnosis.memory? {
         // An engine's own cache has the room that the engine gave it, however much of the GPU is free.
@@ -135,7 +153,6 @@ fn sums(
     Ledger {
         capacity_bytes,
         needed_bytes: needed,
-        needed_is_at_least: true,
         available_bytes,
         missing_bytes: needed.zip(available_bytes).map(|(needed, available)| needed.less(available)),
         had_bytes: requested.and(had),

@@ -10,7 +10,7 @@ use crate::knowledge::diagnosis::MemoryKind;
 use crate::units::Bytes;
 
 /// The notes of a case, in the order in which they are shown.
-pub(crate) fn notes(case: &Case<'_>) -> Vec<String> {
+pub(crate) fn notes(case: &Case<'_>, is_hopeless: bool) -> Vec<String> {
     let notes = [
         shortened(case),
         limit(case),
@@ -19,6 +19,7 @@ pub(crate) fn notes(case: &Case<'_>) -> Vec<String> {
         other_memory(case),
         later_failure(case),
         several_retries(case).or_else(|| started_since(case)),
+        is_hopeless.then(|| "By the model's sums, no set of the changes below is enough.".to_owned()),
     ];
     notes.into_iter().flatten().collect()
 }
@@ -90,8 +91,9 @@ fn started_since(case: &Case<'_>) -> Option<String> {
         false => "it may be your own next try",
     };
     Some(format!(
-        "{} was started after your run failed and holds {bytes} now; {short} is missing. I don't offer to end it: {why}.",
-        name_of(row)
+        "{} was started after your run failed and holds {bytes} now; {} is missing. I don't offer to end it: {why}.",
+        name_of(row),
+        case.bound(short)
     ))
 }
 

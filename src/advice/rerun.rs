@@ -161,6 +161,18 @@ impl Changes {
         Some(with_variables(&line, &variables, form))
     }
 
+    /// Both changes as one; `None` where they are for different programs.
+    pub(super) fn with(mut self, other: Changes) -> Option<Changes> {
+        if self.head.is_empty() {
+            self.head = other.head;
+        } else if !other.head.is_empty() && other.head != self.head {
+            return None;
+        }
+        let more: Vec<Change> = other.all.into_iter().filter(|change| !self.all.contains(change)).collect();
+        self.all.extend(more);
+        Some(self)
+    }
+
     /// Variables that stand for themselves, as they are typed before any command; `None` where there is more to change.
     pub fn alone(&self, form: Form) -> Option<String> {
         if !self.head.is_empty() {

@@ -233,7 +233,7 @@ mod tests {
         assert!(short.verdict.notes.is_empty(), "{:?}", short.verdict.notes);
         let smaller = started_since("python sets/train.py --batch 4", Bytes::gib(1));
         let other = advice(Some(LINE), vec![smaller], vec![]).verdict.sentence;
-        assert!(other.ends_with("with other options than before; those needed at least 14.0 GiB."), "{other}");
+        assert!(other.ends_with("with other options than before; those needed ≥ 14.0 GiB."), "{other}");
         let there = advice(Some(LINE), vec![late(Bytes::gib(15))], vec![]);
         assert!(there.verdict.sentence.contains("holds 15.0 GiB now, at least what"), "{}", there.verdict.sentence);
         let ledger = there.ledger.as_ref().unwrap();

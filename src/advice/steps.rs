@@ -16,6 +16,7 @@ mod request;
 mod retry;
 mod share;
 mod template;
+mod together;
 mod values;
 mod vetoes;
 
@@ -24,6 +25,7 @@ use self::order::Offer;
 use self::outlook::Outlook;
 use self::planned::{Enough, NotOffered, PlannedFix};
 use super::case::Case;
+use super::fit::FitChoice;
 use super::naming::capitalized;
 use super::verdict::{Cause, CauseKind};
 use crate::knowledge::FixId;
@@ -41,6 +43,10 @@ const MOST_CONDITIONAL: usize = 2;
 pub struct Plan {
     pub steps: Vec<PlannedFix>,
     pub not_offered: Vec<NotOffered>,
+    /// Whether it is known by the model's sums that no set of the steps is enough.
+    pub is_hopeless: bool,
+    /// What the step that makes several changes does for the model.
+    pub fits_with: Option<FitChoice>,
 }
 
 /// Lays out the steps.
@@ -188,9 +194,9 @@ impl Collected {
             conditional <= MOST_CONDITIONAL
         });
         let mut steps: Vec<PlannedFix> = offers.into_iter().map(|offer| offer.planned).collect();
-        enough::decide(&mut steps, outlook);
+        let (is_hopeless, fits_with) = enough::decide(&mut steps, outlook);
         self.shorten(&mut steps, MOST_CHANGES + case.situation.taken.left);
-        Plan { steps, not_offered: self.not_offered }
+        Plan { steps, not_offered: self.not_offered, is_hopeless, fits_with }
     }
 
     /// Removes the changes of the run behind the first of them, but none that may be enough, if only RAM had room.

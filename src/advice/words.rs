@@ -45,12 +45,13 @@ pub fn needs(advice: &Advice) -> Option<String> {
             "Your run had asked for {needed}{parts} when it died; in all it takes about {total}; {retry}{free} is free now: about {short} must be found."
         ));
     }
-    let needs = format!("Your run needed at least {needed}{parts}");
+    let bound = if ledger.needed_is_at_least { "≥ " } else { "" };
+    let needs = format!("Your run needed {bound}{needed}{parts}");
     // Nothing ties a log about RAM to this machine.
     let free = if ledger.device.is_none() { format!("{free} of this machine's RAM") } else { free };
     Some(match ledger.shown_short() {
         Some(Bytes::ZERO) => format!("{needs}; {retry}{free} is free now."),
-        Some(short) => format!("{needs}; {retry}{free} is free now. At least {short} must be found."),
+        Some(short) => format!("{needs}; {retry}{free} is free now. {} must be found.", ledger.bound(short)),
         None => format!("{needs}."),
     })
 }
@@ -67,7 +68,7 @@ fn part(bytes: Bytes, in_mib: bool) -> String {
 
 fn needs_by_log(ledger: &Ledger, requested: Bytes, free: Bytes) -> String {
     let short = ledger.shown_short().filter(|short| *short > Bytes::ZERO);
-    let found = short.map_or(String::new(), |short| format!(" At least {short} must be found."));
+    let found = short.map_or(String::new(), |short| format!(" {} must be found.", ledger.bound(short)));
     let (requested, free) = apart(requested, free);
     match ledger.had_bytes {
         _ if ledger.is_cache => format!("The cache needed {requested}; {free} was set aside for it.{found}"),

@@ -61,6 +61,12 @@ pub fn own_mix<'a>(row: &Figures, mix: &'a str) -> &'a str {
     }
 }
 
+/// Whether the model of this name was trained in four bits: fewer or other bits of it are not given out, and in 16 bits
+/// it takes four times as much.
+pub(crate) fn is_trained_in_four_bits(name: &str) -> bool {
+    rows().ok().and_then(|rows| find(rows, name)).is_some_and(|row| row.stored.as_deref() == Some("MXFP4"))
+}
+
 /// The model of a row at a mix, or at its own. Its cache is as well known as the row, its weights are about.
 pub fn shape(row: &Figures, mix: &str) -> ModelShape {
     let mix = own_mix(row, mix);
@@ -184,7 +190,7 @@ mod tests {
     fn doubts_are_named() {
         for row in rows().unwrap() {
             for doubt in &row.unverified {
-                assert!(["context", "params_b", "shape"].contains(&doubt.as_str()), "{}: {doubt}", row.name);
+                assert!(["context", "params_b", "shape", "vision"].contains(&doubt.as_str()), "{}: {doubt}", row.name);
             }
             let doubtful = row.source.contains("unchecked");
             assert!(!doubtful || row.unverified.contains(&"shape".to_owned()), "{}: {}", row.name, row.source);

@@ -19,6 +19,8 @@ fn stand_in(symbol: &str) -> &'static str {
         Some('…') => "~",
         Some('·' | '•') => "-",
         Some('×') => "x",
+        Some('≥') => ">",
+        Some('≈') => "~",
         Some('°') => " ",
         Some('–' | '—' | '−') => "-",
         Some('‘' | '’') => "'",

@@ -1,5 +1,6 @@
 //! Owns what holds for the advice on every scenario, whatever its file expects.
 
+mod bounds;
 mod changes;
 mod sums;
 
@@ -18,11 +19,16 @@ const ROUNDING: Bytes = Bytes::mib(16);
 pub const ALL: &[(&str, Property)] = &[
     ("no_process_of_another_user_and_no_busy_one_is_a_step", innocent_processes),
     ("every_change_that_the_sentence_names_is_a_step", |subject| changes::without_a_step(subject.advice())),
+    ("several_changes_at_once_are_one_step_and_only_where_none_is_enough", |subject| {
+        changes::misplaced_sets(subject.advice())
+    }),
     ("no_sentence_appears_twice_in_a_plan", |subject| repeated_sentences(subject.advice())),
     ("nothing_is_called_enough_that_its_own_sums_refute", |subject| refuted_steps(subject.advice())),
     ("at_most_two_steps_have_an_unknown_condition_and_they_come_last", |subject| {
         misplaced_conditions(subject.advice())
     }),
+    ("yes_is_said_only_where_the_need_is_known", |subject| bounds::unfounded_yes(subject.advice())),
+    ("a_need_that_is_a_lower_bound_is_written_as_one", bounds::unmarked),
     ("every_shown_sum_adds_up", |subject| sums::wrong(subject.advice())),
     ("what_is_short_is_the_same_figure_everywhere", |subject| sums::shown_apart(subject.advice())),
     ("the_need_adds_up_as_it_is_shown", |subject| sums::wrong_as_shown(subject.advice())),

@@ -320,7 +320,7 @@ impl Gpu {
 
 /// What the log alone says, and the fixes that its signs and its leading entry name.
 pub struct LogReading {
-    diagnosis: Diagnosis,
+    pub diagnosis: Diagnosis,
     fixes: Vec<Fix>,
 }
 

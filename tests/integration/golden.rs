@@ -264,14 +264,27 @@ fn figures_of_named_models_are_computed_as_printed() {
             k_type: kind("k"),
             v_type: kind("v"),
             unified: row["settings"]["unified"].as_bool().unwrap_or(false),
+            swa_full: row["settings"]["swa_full"].as_bool().unwrap_or(false),
             outputs: Outputs::Slots,
             ..usual
         };
         let model = table::find(named, row["name"].as_str().unwrap()).unwrap();
         let mix = row["settings"]["mix"].as_str().unwrap_or("Q4_K_M");
-        let Estimate { kv_cache, recurrent, compute, .. } = estimate(&table::shape(&model, mix), &settings);
-        let (printed, half) = (row["printed"].as_f64().unwrap(), row["half"].as_f64().unwrap());
+        let is_of_vllm = row["settings"]["engine"] == "vllm";
+        let shape = table::shape(&model, if is_of_vllm { "BF16" } else { mix });
+        let Estimate { kv_cache, recurrent, compute, weights, weights_in_file, .. } = match is_of_vllm {
+            true => vllm::estimate(&shape, &vllm::Serving { max_model_len: of("context"), ..Default::default() }),
+            false => estimate(&shape, &settings),
+        };
+        let printed = row["printed"].as_f64().unwrap();
+        if row["quantity"] == "trained" {
+            assert_eq!(shape.context_trained, row["printed"].as_u64(), "{row}");
+            continue;
+        }
+        let half = row["half"].as_f64().unwrap();
         let (part, allowed) = match row["quantity"].as_str() {
+            Some("file") => (weights_in_file, printed / 20.0),
+            Some("checkpoint") => (weights, printed / 20.0),
             Some("state") => (recurrent, half * 1.001),
             Some("compute") => (compute, (printed / 10.0).max(64.0)),
             _ => (kv_cache, half * 1.001),

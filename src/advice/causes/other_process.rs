@@ -178,7 +178,7 @@ fn named_and_gone(case: &Case<'_>) -> Option<String> {
     let shown = case.shown_need().map(|(_, short)| short);
     Some(match now.and_then(|ledger| shown.zip(ledger.available_bytes)) {
         Some((Bytes::ZERO, free)) => format!("{said}: {free} is free, so the same run may simply work."),
-        Some((short, free)) => format!("{said}; {free} is free, so at least {short} must still be found."),
+        Some((short, free)) => format!("{said}; {free} is free, so {} must still be found.", case.bound(short)),
         None => format!("{said}."),
     })
 }

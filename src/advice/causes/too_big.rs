@@ -20,7 +20,7 @@ pub(super) fn exceeds_capacity_without_a_cache(case: &Case<'_>) -> Evidence {
 
 pub(super) fn exceeds_capacity(case: &Case<'_>) -> Evidence {
     let (needed, capacity) = need_beyond_capacity(case)?;
-    Some(vec![format!("it needed at least {needed}{}; there is {capacity} in all", line_of(case.log))])
+    Some(vec![format!("it needed ≥ {needed}{}; there is {capacity} in all", line_of(case.log))])
 }
 
 /// What the run needed and what there is, where it needed more. Of system memory that says nothing that "RAM ran out" does

@@ -30,9 +30,7 @@ fn short_at_start(log: &Diagnosis) -> Option<String> {
     let is_short = needed > free && run.devices.is_none_or(|many| many == 1);
     let line = line_of(log);
     is_short.then(|| {
-        format!(
-            "it needed at least {needed}{line}, and {free} was free when it began; what held the rest the log doesn't say"
-        )
+        format!("it needed ≥ {needed}{line}, and {free} was free when it began; what held the rest the log doesn't say")
     })
 }
 

@@ -94,6 +94,8 @@ pub struct FitAdvice {
     pub headroom_bytes: Bytes,
     /// Whether it fits as it is, with the headroom.
     pub fits: Option<bool>,
+    /// Whether a setting or the model's data type was assumed, so that the sums may not be this run's.
+    pub is_assumed: bool,
     /// Why that is not known.
     pub why_not_known: Option<String>,
     /// Choices that fit, best first.
@@ -145,9 +147,14 @@ impl FitAdvice {
         weights.zip(self.card_bytes).is_some_and(|(weights, card)| weights > card)
     }
 
+    /// What must be free on the GPU so that it fits as it is. About.
+    pub fn wants(&self) -> Option<Bytes> {
+        Some(self.total_bytes?.plus(self.headroom_bytes))
+    }
+
     /// What is short on the GPU so that it fits as it is. About.
     pub fn missing(&self) -> Option<Bytes> {
-        let missing = self.total_bytes?.plus(self.headroom_bytes).less(self.free_now_bytes?);
+        let missing = self.wants()?.less(self.free_now_bytes?);
         (self.is_now && !self.is_on_several()).then_some(missing)
     }
 

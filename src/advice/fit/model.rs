@@ -14,6 +14,8 @@ const MOST_LAYERS: usize = 1000;
 /// A printed MiB has two decimals.
 const PRINTED: u64 = 1 << 14;
 
+const ASSUMED: &str = "assumed";
+
 /// A model that is known well enough to reckon with.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
@@ -23,6 +25,8 @@ pub(crate) struct Known {
     pub quantization: String,
     /// How it was found, in words.
     pub how: String,
+    /// Whether its quantization is a guess.
+    pub is_assumed: bool,
     /// As far as memory goes.
     pub shape: ModelShape,
 }
@@ -59,7 +63,7 @@ fn quantisation(run: &Run, name: &str, of_torch: bool) -> Quantisation {
     dynamic.or_else(|| printed(run)).or(plain).or_else(|| of_library(name)).unwrap_or_else(|| Quantisation {
         name: "Q4_K_M".into(),
         mix: "Q4_K_M",
-        how: "assumed",
+        how: ASSUMED,
     })
 }
 
@@ -78,7 +82,7 @@ fn by_dtype(run: &Run) -> Quantisation {
     let (name, mix, how) = match run.dtype.as_deref() {
         Some("float32") => ("float32", "F32", "as the log says"),
         Some(half @ ("bfloat16" | "float16")) => (half, "BF16", "as the log says"),
-        _ => ("bfloat16", "BF16", "assumed"),
+        _ => ("bfloat16", "BF16", ASSUMED),
     };
     Quantisation { name: name.to_owned(), mix, how }
 }
@@ -119,7 +123,8 @@ fn by_name(name: &str, whose: &str, run: &Run, of_torch: bool) -> Option<Known> 
     let quantisation = as_given_out(quantisation(run, name, of_torch), &row);
     let how = format!("{whose}: {called} of my table, {} {}", quantisation.name, quantisation.how);
     let shape = table::shape(&row, quantisation.mix);
-    Some(Known { name: called, quantization: quantisation.name, how, shape })
+    let is_assumed = quantisation.how == ASSUMED;
+    Some(Known { name: called, quantization: quantisation.name, how, is_assumed, shape })
 }
 
 /// Whether a shape has the layers and the width that the log prints, where it does.
@@ -165,7 +170,8 @@ fn by_dimensions(run: &Run) -> Option<Known> {
     (shape.weights_are, shape.cache_is) = (Is::About, if windowed { Is::About } else { shape.cache_is });
     let how = format!("by the dimensions that the log prints, {} {}", quantisation.name, quantisation.how);
     let is_enough = shape.layers.is_ok() && !windowed && shape.heads > 0;
-    is_enough.then_some(Known { name: figures.name, quantization: quantisation.name, how, shape })
+    let is_assumed = quantisation.how == ASSUMED;
+    is_enough.then_some(Known { name: figures.name, quantization: quantisation.name, how, is_assumed, shape })
 }
 
 /// A model by its buffers alone: layers of one size, a cache that grows with the context. All of it is about.
@@ -195,7 +201,8 @@ fn by_buffers(run: &Run) -> Option<Known> {
         ..from_gguf(&Gguf::default())
     };
     let how = "by the buffers that the log prints".to_owned();
-    Some(Known { name: own_name(run), quantization: quantisation.name, how, shape })
+    // Its layers are taken to be of one size.
+    Some(Known { name: own_name(run), quantization: quantisation.name, how, is_assumed: true, shape })
 }
 
 /// Puts the sizes that the log printed in the place of ours. `cache_bytes` is the KV cache's buffer on the GPU at

@@ -58,6 +58,11 @@ pub struct Room {
 }
 
 impl Room {
+    /// System memory that is available.
+    pub(crate) fn ram(&self) -> Option<Bytes> {
+        self.ram
+    }
+
     /// The GPU with most free memory, free and in all, where Ollama keeps the model on it.
     pub fn one_of_ollamas(&self, settings: &Settings, shape: &ModelShape) -> Option<(Bytes, Bytes)> {
         if self.is_spread {

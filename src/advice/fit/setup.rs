@@ -50,7 +50,16 @@ pub(crate) fn context(diagnosis: &Diagnosis) -> Option<u64> {
         .or(diagnosis.facts.context_tokens)
         .or_else(|| typed_number(run, &context::KNOB))
         .or_else(|| run.printed_number("ollama_context_length")?.checked_mul(run.slots()))
+        .or_else(|| length_of_sequences(diagnosis))
         .filter(|tokens| *tokens > 0)
+}
+
+/// The length that a training run cuts its sequences to, where the log also counts what it trains: without that, what it
+/// takes is not known by its length either.
+fn length_of_sequences(diagnosis: &Diagnosis) -> Option<u64> {
+    let run = &diagnosis.run;
+    let trains = diagnosis.phase == Phase::Training && run.trainable_parameters.is_some();
+    run.settings.get("sequence").copied().filter(|_| trains)
 }
 
 /// The context for which llama.cpp's cache is as large as the log prints it, within a hundredth.
@@ -160,17 +169,27 @@ fn sglang_serving(run: &Run, shape: &ModelShape, capacity: Option<Bytes>, contex
     }
 }
 
+/// Whether the weights below an adapter were loaded in four bits.
+fn has_four_bits(run: &Run) -> bool {
+    let names = [&run.quantisation, &run.model].into_iter().flatten();
+    names.map(|name| name.to_lowercase()).any(|name| name.contains("4bit") || name.contains("nf4"))
+}
+
 fn training(run: &Run, shape: &ModelShape, context: Option<u64>) -> Training {
     let trains_some = run.trainable_parameters.zip(shape.parameters).is_some_and(|(some, all)| some < all / 10);
     Training {
-        recipe: if trains_some { Recipe::Lora(16) } else { Recipe::Mixed },
+        recipe: match trains_some {
+            true if has_four_bits(run) => Recipe::Qlora(16),
+            true => Recipe::Lora(16),
+            false => Recipe::Mixed,
+        },
         optimizer: Optimizer::AdamW,
         sharing: Sharing::default(),
         step: Step {
             batch: run.batch_size.unwrap_or(1).max(1),
             // Without a length only what does not grow with it is told of.
             length: context.unwrap_or(1),
-            checkpointing: false,
+            checkpointing: run.printed.contains_key("gradient_checkpointing"),
             flash_attention: true,
         },
     }

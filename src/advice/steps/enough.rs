@@ -2,31 +2,69 @@
 
 use super::outlook::Outlook;
 use super::planned::{Enough, PlannedFix};
+use super::together::{self, Found};
+use crate::advice::fit::{FitAdvice, FitChoice};
 use crate::advice::naming::sentence;
 use crate::units::Bytes;
 
 /// Logs print sizes with two decimals of a GiB: what is freed and what is short by such figures differ by so much.
 const ROUNDING_PERCENT: u64 = 2;
 
-/// Decides for each step whether it is enough, adds up what the steps free, and says both.
-pub(crate) fn decide(plan: &mut [PlannedFix], outlook: &Outlook<'_, '_>) {
+/// Decides for each step whether it is enough, puts the fewest changes that are enough together first where none is, adds
+/// up what the steps free, and says both. Tells whether it is known that no set of changes is enough, and what those that
+/// are do for the model.
+pub(crate) fn decide(plan: &mut Vec<PlannedFix>, outlook: &Outlook<'_, '_>) -> (bool, Option<FitChoice>) {
     let terminated =
         plan.iter().filter(|planned| planned.is_about_a_process()).filter_map(|planned| planned.frees_bytes);
     let freed_by_processes = terminated.fold(Bytes::ZERO, Bytes::plus);
-    let mut sum = Bytes::ZERO;
+    for planned in plan.iter_mut() {
+        planned.enough = enough(planned, freed_by_processes, outlook);
+    }
+    let found = together::step(plan, outlook);
+    let is_hopeless = matches!(found, Found::None);
+    let mut fits_with = None;
+    if let Found::Step(found) = found {
+        let (step, choice) = *found;
+        plan.insert(0, PlannedFix { enough: enough(&step, freed_by_processes, outlook), ..step });
+        fits_with = choice;
+    }
+    let (mut sum, mut counted) = (Bytes::ZERO, Vec::new());
     for planned in plan {
-        if let Some(frees) = planned.frees_bytes {
+        if let Some(frees) = planned.frees_bytes.filter(|_| !counted.contains(&planned.fix)) {
             sum = sum.plus(frees);
             planned.frees_so_far_bytes = Some(sum);
         }
-        planned.enough = enough(planned, freed_by_processes, outlook);
+        counted.extend(&planned.parts);
         planned.may_be_enough = planned.enough.may_be_enough();
-        say(planned, outlook);
+        // That nothing is enough is said once, of all of them.
+        if !is_hopeless || planned.enough != Enough::NotAlone {
+            say(planned, outlook);
+        }
+    }
+    (is_hopeless, fits_with)
+}
+
+/// Whether the step is enough: for sure only where what the run needs is known.
+fn enough(planned: &PlannedFix, freed_by_processes: Bytes, outlook: &Outlook<'_, '_>) -> Enough {
+    match by_the_sums(planned, freed_by_processes, outlook) {
+        Enough::Yes if !is_need_known(planned, outlook) => Enough::Likely,
+        decided => decided,
     }
 }
 
+/// Whether the need is an engine's own figure, or reckoned from a model and settings of which none is assumed.
+fn is_need_known(planned: &PlannedFix, outlook: &Outlook<'_, '_>) -> bool {
+    let is_whole = outlook.case.ledger.as_ref().is_some_and(|ledger| !ledger.needed_is_at_least);
+    let reckoned = outlook.case.fit_ahead().filter(|fit| !fit.is_assumed);
+    is_whole
+        || match &planned.room_on {
+            Some(room) => reckoned.and_then(FitAdvice::wants).is_some_and(|wants| wants <= room.free),
+            None => reckoned.is_some(),
+        }
+}
+
 /// What the step's source says by the model's own sums, compared with what is short.
-fn enough(planned: &PlannedFix, freed_by_processes: Bytes, outlook: &Outlook<'_, '_>) -> Enough {
+fn by_the_sums(planned: &PlannedFix, freed_by_processes: Bytes, outlook: &Outlook<'_, '_>) -> Enough {
     let is_short_by_sums = is_short(planned, outlook);
     // What the model takes says nothing about a request beside the engine's share.
     let is_model_asked = planned.room_on.is_some() || !outlook.is_beside_share();

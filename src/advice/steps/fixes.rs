@@ -11,14 +11,17 @@ use crate::advice::fit::effect::Effect;
 use crate::advice::fit::words::download;
 use crate::advice::naming::sentence;
 use crate::advice::other_gpu::RoomOn;
-use crate::advice::rerun::{Changes, Had};
+use crate::advice::rerun::{Changes, Form, Had, apply_all};
 use crate::gpu::Nature;
 use crate::knowledge::FixId;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, OwnOption, Platform};
 use crate::knowledge::fix::{Condition, Fix, FixCommand, Frees};
 use crate::knowledge::own_option;
-use crate::memory::{Is, quant};
+use crate::memory::{Is, quant, table};
 use crate::units::Bytes;
+
+/// Fixes that load the weights in another number of bits.
+const CHANGES_BITS: [FixId; 2] = [FixId::SMALLER_QUANTISATION, FixId::HALF_PRECISION];
 
 /// Placeholders whose figure is the whole step: without one that helps there is no step.
 const STEP_IS_THE_FIGURE: &[&str] = &["{offload_gb}"];
@@ -39,9 +42,85 @@ struct Filling<'c, 'a> {
 }
 
 /// The fix as a step, or the rule that keeps it from being one.
-pub(crate) fn filled<'c>(fix: &'c Fix, case: &'c Case<'_>) -> Result<PlannedFix, &'static str> {
+pub(crate) fn filled(fix: &Fix, case: &Case<'_>) -> Result<PlannedFix, &'static str> {
+    filling(fix, case, case.fit_ahead().and_then(|fit| fit.effect_of(fix.id)))?.planned()
+}
+
+/// Fixes in one step, each with what it would do to the run.
+#[derive(Default)]
+pub(crate) struct Filled {
+    /// What to do, in the words of each.
+    pub actions: Vec<String>,
+    /// One command for all of them that have one.
+    pub command: Option<String>,
+    pub changes: Option<Changes>,
+}
+
+/// The fixes in one step, with more options of the program that their command starts; `None` where one of them is no step
+/// here or they change different programs.
+pub(crate) fn filled_together(parts: &[(&Fix, Effect)], options: &str, case: &Case<'_>) -> Option<Filled> {
+    let (mut filled, mut commands) = (Filled::default(), Vec::new());
+    // A command that starts another model comes first: the person's own line does not name it.
+    let mut other_model = None;
+    for (fix, effect) in parts {
+        let filling = filling(fix, case, Some(effect)).ok()?;
+        let mut step = filling.step()?;
+        let changes = filling.keep_what_differs(&mut step).ok()?;
+        filled.actions.push(step.action);
+        match (step.command, changes) {
+            (Some(command), None) => other_model = other_model.or(Some(command)),
+            (command, changes) => {
+                commands.extend(command);
+                let all = filled.changes.take();
+                filled.changes = match (all, changes) {
+                    (Some(all), Some(changes)) => Some(all.with(changes)?),
+                    (all, changes) => all.or(changes),
+                };
+            }
+        }
+    }
+    let is_own = other_model.is_none();
+    commands.splice(0..0, other_model);
+    let (fix, effect) = parts.first()?;
+    let mut in_one = joined(&commands);
+    if !options.is_empty() {
+        let line = in_one.filter(|line| STARTS_A_SERVER.iter().any(|start| line.starts_with(start)))?;
+        in_one = Some(format!("{line} {options}"));
+        let more = Changes::of(options)?;
+        filled.changes = Some(match filled.changes {
+            Some(all) => all.with(more)?,
+            None => more,
+        });
+    }
+    filled.command = match is_own {
+        true => filling(fix, case, Some(effect)).ok()?.in_own_command(in_one, filled.changes.as_ref()),
+        false => in_one,
+    };
+    Some(filled)
+}
+
+/// Commands whose options are the engine's own.
+const STARTS_A_SERVER: [&str; 2] = ["vllm serve ", "python -m sglang.launch_server "];
+
+/// Commands as one: options of the same program on one line, else what is written down in the same place.
+fn joined(commands: &[String]) -> Option<String> {
+    let (first, rest) = commands.split_first()?;
+    let rest: Option<Vec<Changes>> = rest.iter().map(|command| Changes::of(command)).collect();
+    let rest = rest.filter(|rest| rest.iter().all(|changes| changes.names_program() && changes.is_for(first)));
+    Some(match rest {
+        Some(rest) => apply_all(&rest, first, Form::Posix),
+        None if commands.iter().any(|command| command.contains(": ")) => commands.join("\n"),
+        None => commands.join(", "),
+    })
+}
+
+/// The fix in the form for this run, or the rule that keeps it from being a step.
+fn filling<'c, 'a>(
+    fix: &'c Fix,
+    case: &'c Case<'a>,
+    effect: Option<&'c Effect>,
+) -> Result<Filling<'c, 'a>, &'static str> {
     let log = case.log;
-    let effect = case.fit_ahead().and_then(|fit| fit.effect_of(fix.id));
     if effect.is_some_and(|effect| effect.is_idle) {
         return Err("it changes nothing for this model");
     }
@@ -58,12 +137,15 @@ pub(crate) fn filled<'c>(fix: &'c Fix, case: &'c Case<'_>) -> Result<PlannedFix,
     if fix.id == FixId::SMALLER_QUANTISATION && engine_of(log).is_some() && has_four_bit_weights(log) {
         return Err("the weights have four bits already");
     }
+    if CHANGES_BITS.contains(&fix.id) && log.run.model.as_deref().is_some_and(table::is_trained_in_four_bits) {
+        return Err("the model was trained in four bits and is in no others");
+    }
     let ran_on = ran_on(log);
     let form = fix.command_for(&programs, log.phase, ran_on).ok_or("it has no form for this program")?;
     let is_for_smaller_model = fix.id == FixId::SMALLER_QUANTISATION
         && effect.is_none_or(|effect| effect.fits != Some(true))
         && has_few_bits(log);
-    let filling = Filling {
+    Ok(Filling {
         fix,
         case,
         form,
@@ -72,8 +154,7 @@ pub(crate) fn filled<'c>(fix: &'c Fix, case: &'c Case<'_>) -> Result<PlannedFix,
         programs,
         ran_on,
         is_for_smaller_model,
-    };
-    filling.planned()
+    })
 }
 
 impl Filling<'_, '_> {
@@ -249,10 +330,13 @@ impl Filling<'_, '_> {
 
     /// The value of a placeholder. What is calculated for this run comes before what fits any.
     fn value_of(&self, name: &str) -> Option<String> {
-        let calculated = self.effect.and_then(|effect| effect.value.as_ref()).filter(|(of, _)| *of == name);
-        let calculated = calculated.map(|(_, value)| value.clone());
-        match name {
-            "layers" => values::fewer_layers(calculated, self.case),
+        let value = self.effect.and_then(|effect| effect.value.as_ref());
+        let calculated = value.filter(|(of, _)| *of == name).map(|(_, value)| value.clone());
+        match (name, value) {
+            ("raise:accumulation", Some(("lower:batch", batch))) => {
+                values::accumulation_with(batch, self.form, self.case)
+            }
+            ("layers", _) => values::fewer_layers(calculated, self.case),
             _ => calculated.or_else(|| self.usual_value_of(name)),
         }
     }

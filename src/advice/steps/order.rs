@@ -47,7 +47,7 @@ enum To {
     Back,
 }
 
-const MAY_BE_BUSY: &str = "the process is not known to be idle";
+pub(crate) const MAY_BE_BUSY: &str = "the process is not known to be idle";
 
 /// Applied one after the other.
 const PLACEMENTS: &[Placement] = &[

@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 use super::planned::{PlannedFix, Step};
 use super::processes::WORTH_ENDING;
 use crate::advice::case::Case;
+use crate::advice::ledger::Ledger;
 use crate::advice::naming::{amount, name_of, name_of_device, user_of};
 use crate::advice::offer::{Seen, Standing};
 use crate::advice::release::{self, Api};
@@ -38,18 +39,18 @@ pub(crate) fn wait_or_ask(case: &Case<'_>) -> Vec<PlannedFix> {
     let others = of_other_users(device, seen);
     let busy = busy_own(case, seen);
     let is_waited_for = !others.is_empty() || !busy.is_empty();
-    let short = shown.map(|(_, short)| short);
+    let short = shown.map(|(_, short)| ledger.bound(short));
     // A service is for everybody on the machine: there is nobody to write to, and it releases memory when asked.
     let (mut steps, mut asked) = (Vec::new(), Vec::new());
     for row in others {
         match unload_service(row, seen) {
             Some(step) => steps.push(step),
-            None if asked.len() < MOST_OWNERS => asked.push(ask_owner(device, row, short)),
+            None if asked.len() < MOST_OWNERS => asked.push(ask_owner(device, row, short.clone())),
             None => {}
         }
     }
     if is_waited_for {
-        steps.extend(wait(device, shown, &busy));
+        steps.extend(wait(device, shown, &busy, ledger));
     }
     steps.extend(asked);
     steps
@@ -101,7 +102,7 @@ fn busy_own<'a>(case: &Case<'a>, seen: Seen<'_>) -> Vec<(&'a GpuProcess, Activit
     .collect()
 }
 
-fn ask_owner(device: &Device, row: &GpuProcess, short: Option<Bytes>) -> PlannedFix {
+fn ask_owner(device: &Device, row: &GpuProcess, short: Option<String>) -> PlannedFix {
     let (name, user, used) = (name_of(row), user_of(row), row.used_bytes.value());
     let more = short.map_or_else(|| "room".to_owned(), |short| format!("{short} more"));
     let message = format!(
@@ -139,7 +140,12 @@ fn wish(row: &GpuProcess) -> String {
 }
 
 /// To wait until there is room; where it is not known how much is needed, only for a busy process of one's own to finish.
-fn wait(device: &Device, needed: Option<(Bytes, Bytes)>, busy: &[(&GpuProcess, Activity)]) -> Option<PlannedFix> {
+fn wait(
+    device: &Device,
+    needed: Option<(Bytes, Bytes)>,
+    busy: &[(&GpuProcess, Activity)],
+    ledger: &Ledger,
+) -> Option<PlannedFix> {
     let own: Vec<String> =
         busy.iter().map(|(row, activity)| format!("{} is yours and {activity}", name_of(row))).collect();
     let why = match own.is_empty() {
@@ -152,10 +158,11 @@ fn wait(device: &Device, needed: Option<(Bytes, Bytes)>, busy: &[(&GpuProcess, A
         let step = Step::new(action, None, why, "the bar falls", "if it does not finish, check what it does");
         return Some(PlannedFix { title: format!("Wait until {name} has finished"), steps: vec![step], ..waiting() });
     };
-    let action = format!("oomdoctor watches GPU {} and rings the bell once {short} more is free", device.index);
+    let action =
+        format!("oomdoctor watches GPU {} and rings the bell once {} more is free", device.index, ledger.bound(short));
     let step = Step::new(action, None, why, "the terminal's bell, and a line that says so", "Esc stops the waiting");
     Some(PlannedFix {
-        title: format!("Wait until {needed} is free"),
+        title: format!("Wait until {} is free", ledger.bound(needed)),
         waits_for: Some((device.index, needed)),
         steps: vec![step],
         ..waiting()

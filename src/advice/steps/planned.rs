@@ -102,6 +102,9 @@ pub struct PlannedFix {
     /// What must be true for the step to help, where log and machine do not tell whether it is: "if it ran in a container".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
+    /// The steps that it takes together, where none of them alone is enough.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<FixId>,
     /// What it costs in a few words.
     pub costs: String,
     /// What to do, one after the other.

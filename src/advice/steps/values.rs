@@ -31,7 +31,7 @@ pub(crate) fn asked(name: &str, form: &FixCommand, case: &Case<'_>) -> Option<St
     let Some(now) = present(setting, form, case) else { return otherwise.map(str::to_owned) };
     let wanted = match (setting.id.as_str(), way) {
         // As many samples as before make one optimizer step.
-        ("accumulation", Way::Raise) => accumulated(now, form, case),
+        ("accumulation", Way::Raise) => accumulated(now, form, case, None),
         _ => setting.moved(now, way, bounds(setting, now, case)),
     };
     // What is worth a start is worth it from a lower value, too.
@@ -110,12 +110,19 @@ pub(crate) fn batch(case: &Case<'_>) -> Option<u64> {
     typed("batch", case).or(case.log.run.batch_size)
 }
 
-/// Steps to accumulate so that they hold as many samples as before.
-fn accumulated(now: u64, form: &FixCommand, case: &Case<'_>) -> Option<u64> {
+/// Steps to accumulate so that they hold as many samples as before, with the batch that is proposed or a given one.
+fn accumulated(now: u64, form: &FixCommand, case: &Case<'_>, given: Option<u64>) -> Option<u64> {
     let setting = settings::of("batch")?;
     let batch = present(setting, form, case)?;
-    let smaller = setting.moved(batch, Way::Lower, Bounds::default())?;
+    let smaller = given.or_else(|| setting.moved(batch, Way::Lower, Bounds::default()))?;
     Some(now.saturating_mul(batch).div_ceil(smaller.max(1)))
+}
+
+/// The steps to accumulate with this batch, as the setting takes them.
+pub(crate) fn accumulation_with(batch: &str, form: &FixCommand, case: &Case<'_>) -> Option<String> {
+    let setting = settings::of("accumulation")?;
+    let now = present(setting, form, case)?;
+    accumulated(now, form, case, Some(batch.parse().ok()?)).map(|steps| setting.write(steps))
 }
 
 /// What a raised value must reach and what it must not pass.

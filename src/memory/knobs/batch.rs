@@ -7,6 +7,7 @@ pub(crate) static KNOB: Knob = Knob {
     name: "batch",
     engines: &[Kind::Transformers, Kind::Train],
     fixes: &[FixId::SMALLER_BATCH],
+    placeholder: |_, batch| Some(("lower:batch", batch.to_string())),
     number: |engine| match engine {
         Engine::Transformers(generating) => Some(&mut generating.batch),
         Engine::Train(training) => Some(&mut training.step.batch),

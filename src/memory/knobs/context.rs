@@ -4,6 +4,7 @@
 use crate::memory::fits::longest;
 use crate::memory::inference::Dtype;
 use crate::memory::knob::*;
+use crate::memory::knobs::share::USEFUL_CONTEXT;
 use crate::memory::settings::Settings;
 use crate::memory::words::{context_in_words, tokens_in_words};
 
@@ -78,6 +79,11 @@ fn ladder(engine: &Engine, shape: &ModelShape) -> Vec<u64> {
 fn proposals(need: &Need<'_>) -> Vec<Proposal> {
     let asked = need.engine.context(need.shape);
     let Some(tokens) = need.card.and_then(|card| longest(need.engine, need.shape, card)) else { return Vec::new() };
+    // With next to no context a server answers nothing.
+    let is_serving = !matches!(need.engine, Engine::Train(_));
+    if is_serving && tokens < asked.unwrap_or(u64::MAX).min(USEFUL_CONTEXT) {
+        return Vec::new();
+    }
     if need.fits == Some(true) && asked.is_some_and(|asked| asked >= tokens) {
         return Vec::new();
     }

@@ -107,7 +107,7 @@ pub struct SharedKv {
     pub ffn: u64,
 }
 
-/// A model of the same layers under a name of its own, which was given out with another length.
+/// A model of the same layers under a name of its own, which was given out with another length or with an image encoder.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Variant {
@@ -115,7 +115,9 @@ pub struct Variant {
     pub also: Vec<String>,
     pub alone: Vec<String>,
     pub context: u64,
-    /// Where that is from.
+    /// Parameters in billions of an image encoder that the others have not; 0 for none.
+    pub vision: f64,
+    /// Where those are from.
     pub source: String,
     /// Which of its own figures nobody has checked.
     pub unverified: Vec<String>,
@@ -190,7 +192,8 @@ impl Figures {
                 also: variant.also,
                 alone: variant.alone,
                 context: variant.context,
-                source: format!("{}; its context: {}", self.source, variant.source),
+                vision: if variant.vision > 0.0 { variant.vision } else { self.vision },
+                source: format!("{}; its own figures: {}", self.source, variant.source),
                 unverified,
                 ..self.clone()
             });

@@ -44,6 +44,10 @@ pub fn without_a_step(advice: &Advice) -> Vec<String> {
         if !sentence.contains(&format!("with {}", choice.change)) {
             continue;
         }
+        // Several changes at once are one step.
+        if advice.plan.iter().any(|planned| !planned.parts.is_empty() && choice.fixes.contains(&planned.fix)) {
+            continue;
+        }
         let parts: Vec<&NamedChange> = CHANGES.iter().filter(|named| choice.change.contains(named.words)).collect();
         if parts.is_empty() {
             found.push(format!("{:?} needs a row in the table of properties/changes.rs", choice.change));
@@ -74,4 +78,23 @@ fn value_of<'a>(options: &[&str], flags: &'a str) -> Option<&'a str> {
 
 fn words(command: &str) -> impl Iterator<Item = &str> {
     command.split([' ', '=', ',', '(', ')']).filter(|word| !word.is_empty())
+}
+
+/// Steps that make several changes although one is enough, are not enough, or do not come first.
+pub fn misplaced_sets(advice: &Advice) -> Vec<String> {
+    let sets = advice.plan.iter().enumerate().filter(|(_, planned)| !planned.parts.is_empty());
+    let mut found = Vec::new();
+    for (at, set) in sets {
+        let title = &set.title;
+        if at > 0 || !set.may_be_enough {
+            found.push(format!("{title}: step {at}, enough {:?}", set.enough));
+        }
+        let alone = advice.plan.iter().skip(1).filter(|planned| planned.may_be_enough);
+        found.extend(alone.map(|planned| format!("{title}: {} is enough alone", planned.fix)));
+        let others = advice.plan.iter().skip(1).filter(|planned| set.parts.contains(&planned.fix));
+        if others.count() == 0 || set.steps.len() != 1 {
+            found.push(format!("{title}: {:?} are no steps, or not in one", set.parts));
+        }
+    }
+    found
 }
