@@ -28,6 +28,8 @@ pub enum Safety {
 pub enum Condition {
     /// A running process uses memory of the GPU concerned, and its user may terminate it.
     HolderAlive,
+    /// No reading of the machine tells who uses its GPU.
+    UsersUnknown,
     /// Another GPU has enough free memory for what the run needed.
     OtherDeviceHasRoom,
     /// The allocator's reserved-but-unallocated memory is at least the request.

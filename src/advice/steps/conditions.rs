@@ -44,6 +44,7 @@ fn holds(condition: Condition, fix: &Fix, outlook: &Outlook<'_, '_>) -> Holds {
         Condition::HolderAlive => {
             known(!outlook.case.users.is_empty(), "no process here uses memory that the run needs")
         }
+        Condition::UsersUnknown => known(is_machine_unknown(outlook), "who uses the GPU here is known"),
         Condition::OtherDeviceHasRoom => other_gpu_has_room(outlook),
         Condition::Fragmented => known(
             log.run.expandable.is_none() && outlook.has_cause(CauseKind::Fragmentation),
@@ -93,11 +94,15 @@ fn other_gpu_has_room(outlook: &Outlook<'_, '_>) -> Holds {
     if case.retry_is_on_other_gpu() {
         return Holds::No("the retry runs on another GPU already");
     }
-    let is_machine_unknown = case.situation.snapshot.is_none() || case.place.is_elsewhere();
-    if is_machine_unknown && !case.log.run.is_spread() {
+    if is_machine_unknown(outlook) && !case.log.run.is_spread() {
         return Holds::Unknown("if another GPU there has enough free VRAM");
     }
     known(case.other_gpu.is_some(), "no other GPU here is known to be unused and large enough")
+}
+
+/// Whether nothing was read of the machine that the log is from.
+fn is_machine_unknown(outlook: &Outlook<'_, '_>) -> bool {
+    outlook.case.situation.snapshot.is_none() || outlook.case.place.is_elsewhere()
 }
 
 /// A script or a command line in the log shows that it was no notebook.
