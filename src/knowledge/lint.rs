@@ -158,14 +158,14 @@ fn sign_form(base: &KnowledgeBase, sign: &Sign) -> Vec<String> {
         faults.push("needs a reference".into());
     }
     let compared = sign.exceeds.iter().flat_map(|(more, less)| [more, less]);
-    let patterns = sign.shows.iter().chain(&sign.lacks).chain(compared.clone());
+    let patterns = sign.shows.iter().chain(&sign.lacks);
     faults.extend(patterns.filter_map(|pattern| pattern.check().err()));
     let nameless = compared.filter(|one| !FACT_KEYS.contains(&one.source()) && !one.names().any(|name| name == "v"));
     faults.extend(nameless.map(|one| format!("{:?} is no figure and captures none as v", one.source())));
     let of_files = sign.not.iter().filter(|id| !FixId::WITHOUT_FILE.contains(id));
     let missing = sign.fixes.iter().chain(of_files).filter(|id| base.fix(**id).is_none());
     faults.extend(missing.map(|id| format!("there is no fix {id}")));
-    if sign.shows.is_empty() && sign.entries.is_empty() {
+    if sign.shows.is_empty() && sign.entries.is_empty() && sign.exceeds.is_empty() {
         faults.push("shows nothing: it needs a pattern or an entry".into());
     }
     let diagnosis = base.diagnose(&PastedLog::new(sign.example.clone()), None);
