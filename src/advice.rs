@@ -105,6 +105,7 @@ pub(crate) mod testing {
             crashed_at_if_utc: None,
             run: crate::knowledge::run::Run::default(),
             signs: vec![],
+            own_options: vec![],
             is_shortened: false,
         }
     }

@@ -9,8 +9,8 @@ use std::{env, fs, io};
 
 use miniz_oxide::deflate::compress_to_vec;
 
-#[path = "build/bare.rs"]
-mod bare;
+#[path = "build/bare_json.rs"]
+mod bare_json;
 
 /// The best that there is: this runs once a build.
 const LEVEL: u8 = 10;
@@ -43,7 +43,7 @@ fn main() -> io::Result<()> {
     let (_, read): (Vec<PathBuf>, Vec<PathBuf>) = files.iter().cloned().partition(|file| is_read_elsewhere(file));
     let (earlier, later) = read.split_at(half(&read)?);
     for (name, files) in [("knowledge.0", earlier), ("knowledge.1", later)] {
-        pack(name, &joined(files, bare::bare)?)?;
+        pack(name, &joined(files, bare_json::bare_json)?)?;
     }
     let packs = [("knowledge", &files), ("models", &models), ("redact", &redact)];
     // These are asked for without a knowledge base.
@@ -108,7 +108,7 @@ fn constant(of: &str, id: &str) -> String {
 }
 
 /// Each file as its path, a zero, its text as `text_of` makes it of both, a zero.
-fn joined(files: &[PathBuf], text_of: fn(&str, &str) -> String) -> io::Result<Vec<u8>> {
+fn joined(files: &[PathBuf], text_of: fn(&str, &str) -> Result<String, String>) -> io::Result<Vec<u8>> {
     let mut all = Vec::new();
     for file in files {
         let text = fs::read_to_string(file)?;
@@ -116,14 +116,15 @@ fn joined(files: &[PathBuf], text_of: fn(&str, &str) -> String) -> io::Result<Ve
             return Err(io::Error::other(format!("{} holds a zero byte", file.display())));
         }
         let path = slashed(file)?;
-        let text = text_of(&path, &text);
+        let text = text_of(&path, &text).map_err(io::Error::other)?;
         all.extend([path.as_bytes(), b"\0", text.as_bytes(), b"\0"].concat());
     }
     Ok(all)
 }
 
-fn as_it_stands(_path: &str, text: &str) -> String {
-    text.to_string()
+#[allow(clippy::unnecessary_wraps, reason = "it stands for what may fail")]
+fn as_it_stands(_path: &str, text: &str) -> Result<String, String> {
+    Ok(text.to_string())
 }
 
 /// The path within knowledge/, with `/` on every system.

@@ -15,6 +15,7 @@ pub mod lint;
 pub mod load;
 mod matching;
 mod needle;
+pub mod own_option;
 pub mod page;
 pub mod pattern;
 pub mod program;

@@ -16,8 +16,6 @@ pub(crate) struct Names {
     pub starters: Vec<&'static str>,
     /// Scripts of many programs: their name alone says nothing.
     pub common_scripts: Vec<&'static str>,
-    /// Options that set a batch size, without dashes.
-    pub batch_options: Vec<&'static str>,
     /// Parts of names of models whose weights may have any number of bits, or have four or eight.
     pub weights_of_any_bits: Vec<&'static str>,
     pub weights_of_four_bits: Vec<&'static str>,

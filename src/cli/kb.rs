@@ -123,7 +123,7 @@ fn folder(root: &Path) -> Result<Vec<Source>, String> {
             } else if path.extension().is_some_and(|extension| extension == "ron" || extension == "log") {
                 let bytes = regular::read(&path, LARGEST_FILE).map_err(|error| cannot_read(&path, &error))?;
                 let relative = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
-                sources.push(Source { path: relative, text: String::from_utf8_lossy(&bytes).into_owned().into() });
+                sources.push(Source::ron(relative, String::from_utf8_lossy(&bytes).into_owned()));
             }
         }
     }

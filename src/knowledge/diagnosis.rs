@@ -73,8 +73,21 @@ pub struct Diagnosis {
     pub run: Run,
     /// What the log shows that asks for fixes of its own.
     pub signs: Vec<Shown>,
+    /// The options of the run that decide how much memory it takes.
+    pub own_options: Vec<OwnOption>,
     /// Whether parts of a very long log were left out before it was read; line numbers count what was kept.
     pub is_shortened: bool,
+}
+
+/// An option that decides how much memory the run takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnOption {
+    /// The change that a smaller value is.
+    pub fix: FixId,
+    /// As the command line or the code has it: `--replay_size`, `args.replay_size`.
+    pub name: String,
+    /// Its value, where it is shown.
+    pub value: Option<u64>,
 }
 
 impl Diagnosis {

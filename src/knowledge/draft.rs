@@ -82,11 +82,7 @@ mod tests {
     fn a_draft_loads_and_finds_its_own_log() {
         let log = PastedLog::new("step 1\nfoo.alloc: device 3 out of memory: wanted 512 MB (have 17)\nbye");
         let text = from_log(&log, "2026-11-20");
-        let base = KnowledgeBase::from_sources(vec![Source {
-            path: "entries/foo/alloc.ron".into(),
-            text: text.clone().into(),
-        }])
-        .unwrap();
+        let base = KnowledgeBase::from_sources(vec![Source::ron("entries/foo/alloc.ron", text.clone())]).unwrap();
         let other = PastedLog::new("foo.alloc: device 0 out of memory: wanted 9 MB (have 170)");
         for log in [log, other] {
             let found = base.diagnose(&log, None);

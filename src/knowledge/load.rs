@@ -36,6 +36,16 @@ pub struct Source {
     /// Relative to the knowledge folder, with `/`.
     pub path: String,
     pub text: Cow<'static, str>,
+    pub form: Form,
+}
+
+/// How the values of a file are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As people write them.
+    Ron,
+    /// As `build.rs` packs them.
+    Json,
 }
 
 /// What a file is, by its path.
@@ -55,6 +65,11 @@ enum Kind<'a> {
 }
 
 impl Source {
+    /// A file as people write it.
+    pub fn ron(path: impl Into<String>, text: impl Into<Cow<'static, str>>) -> Source {
+        Source { path: path.into(), text: text.into(), form: Form::Ron }
+    }
+
     /// Reads today's layout, `entries/FOLDER/NAME.ron` and `innocent/NAME`, as well as the one before it, which has
     /// the folders of the entries beside `fixes` and calls the other one `_innocent`.
     fn kind(&self) -> Kind<'_> {
@@ -95,22 +110,21 @@ impl LoadError {
     }
 }
 
-/// The files built into the program, without what only checks need (`embedded_whole`), since each start parses them:
-/// examples, and the references of fixes and signs.
+/// The files built into the program, as each start parses them: without what only checks need (`embedded_whole`).
 pub fn embedded() -> Vec<Source> {
     let [earlier, later] = EMBEDDED;
-    let (mut sources, more) = on_two_threads(|| unpacked(earlier), || unpacked(later));
+    let (mut sources, more) = on_two_threads(|| unpacked(earlier, Form::Json), || unpacked(later, Form::Json));
     sources.extend(more);
     sources
 }
 
 /// The files built into the program, for checks.
 pub fn embedded_whole() -> Vec<Source> {
-    unpacked(WHOLE)
+    unpacked(WHOLE, Form::Ron)
 }
 
-fn unpacked(half: &[u8]) -> Vec<Source> {
-    packed::files(half).into_iter().map(|(path, text)| Source { path, text: text.into() }).collect()
+fn unpacked(files: &[u8], form: Form) -> Vec<Source> {
+    packed::files(files).into_iter().map(|(path, text)| Source { path, text: text.into(), form }).collect()
 }
 
 /// The built-in files with those of a folder: a file that is the same entry, fix or table takes the built-in one's place.
@@ -231,6 +245,14 @@ fn entry(source: &Source, id: EntryId) -> Result<Entry, LoadError> {
 }
 
 fn parse<T: DeserializeOwned>(source: &Source) -> Result<T, LoadError> {
+    if source.form == Form::Json {
+        return serde_json::from_str(&source.text).map_err(|error| LoadError {
+            path: source.path.clone(),
+            line: error.line(),
+            column: error.column(),
+            message: error.to_string(),
+        });
+    }
     let options = ron::Options::default().with_default_extension(Extensions::IMPLICIT_SOME);
     options.from_str(&source.text).map_err(|error| LoadError {
         path: source.path.clone(),
@@ -245,7 +267,7 @@ mod tests {
     use super::*;
 
     fn source(path: &str, text: &str) -> Source {
-        Source { path: path.to_owned(), text: text.to_owned().into() }
+        Source::ron(path, text.to_owned())
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::entry::{Entry, Recovered};
 use super::facts::Facts;
 use super::figures::{self, Figures};
 use super::matching::Hit;
+use super::own_option;
 use super::recognize::{PhaseTable, ProgramTable};
 use super::run::{self, Run, RunRule};
 use super::sign::{self, Sign};
@@ -60,7 +61,9 @@ pub(crate) fn diagnosis(
         diagnosis.run.ranks = other_ranks(log, leading, &hits);
     }
     let mut unmasked = order.iter().filter(|(is_masked, _)| !is_masked);
+    diagnosis.own_options = own_option::in_log(sign::windows(log, leading.hit.line).last().copied(), &diagnosis);
     diagnosis.signs = sign::shown(&tables.signs, log, &diagnosis);
+    diagnosis.signs.extend(own_option::signs(&diagnosis));
     diagnosis.run.also = unmasked.find_map(|(_, finding)| other_memory(leading, finding));
     diagnosis
 }
@@ -208,6 +211,7 @@ fn answer(
         crashed_at_if_utc: clock::crashed_at_if_utc(log, hit.line, now),
         run: Run { stage, told: told(entry, log, hit), ..run },
         signs: Vec::new(),
+        own_options: Vec::new(),
         is_shortened: log.is_shortened(),
     }
 }

@@ -58,7 +58,7 @@ pub fn shown(signs: &[Sign], log: &PastedLog, diagnosis: &Diagnosis) -> Vec<Show
 }
 
 /// The parts of the log around the failure that are searched.
-fn windows(log: &PastedLog, line: usize) -> Vec<&str> {
+pub(super) fn windows(log: &PastedLog, line: usize) -> Vec<&str> {
     let text = log.text();
     let failure = log.line_range(line).map_or(text.len(), |range| range.end);
     let head = text.ceil_char_boundary(BEFORE.min(failure));
@@ -115,7 +115,7 @@ mod tests {
     fn base(sign: &str) -> KnowledgeBase {
         let text =
             format!(r#"[(that: "a test says so", {sign}, fixes: ["smaller-batch"], example: "", references: [])]"#);
-        let source = Source { path: "signs/test.ron".into(), text: text.into() };
+        let source = Source::ron("signs/test.ron", text);
         KnowledgeBase::from_sources(load::with_added(load::embedded(), vec![source])).unwrap()
     }
 

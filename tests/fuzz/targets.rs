@@ -1,7 +1,6 @@
 //! Promises that hold for any bytes: a log, an entry, a reading, and the headers of model files. Used by the suite
 //! (`integration/hostile.rs`) and by cargo-fuzz (`fuzz_targets`); a broken promise panics.
 
-use std::borrow::Cow;
 use std::io::Cursor;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -127,7 +126,7 @@ pub fn snapshot(data: &[u8]) {
 pub fn entry(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     for path in ["x/y.ron", "fixes/y.ron", "programs.ron", "phases.ron", "run.ron", "questions.ron"] {
-        let source = Source { path: path.to_owned(), text: Cow::Owned(text.to_owned()) };
+        let source = Source::ron(path, text.to_owned());
         match KnowledgeBase::from_sources(vec![source]) {
             Err(error) => assert!(!harmless(&error.to_string()).is_empty()),
             Ok(base) => {

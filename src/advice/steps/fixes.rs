@@ -9,14 +9,14 @@ use crate::advice::case::Case;
 use crate::advice::engine::engine_of;
 use crate::advice::fit::effect::Effect;
 use crate::advice::fit::words::download;
-use crate::advice::names::NAMES;
 use crate::advice::naming::sentence;
 use crate::advice::other_gpu::RoomOn;
 use crate::advice::rerun::{Changes, Had};
 use crate::gpu::Nature;
 use crate::knowledge::FixId;
-use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Platform};
+use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, OwnOption, Platform};
 use crate::knowledge::fix::{Condition, Fix, FixCommand, Frees};
+use crate::knowledge::own_option;
 use crate::memory::{Is, quant};
 use crate::units::Bytes;
 
@@ -84,9 +84,17 @@ impl Filling<'_, '_> {
         if let Some(room) = &room_on {
             step.why = format!("{} {}", room.said(), sentence(&step.why));
         }
+        let own = self.own_option();
+        if let Some(own) = &own {
+            step.action = match own.value {
+                Some(value) => format!("Lower {}, which is {value}", own.name),
+                None => format!("Lower {}, which the code that failed reads", own.name),
+            };
+        }
+        let title = self.title(room_on.as_ref()).ok_or("a value that it needs is not known")?;
         let frees = self.frees();
         Ok(PlannedFix {
-            title: self.title(room_on.as_ref()).ok_or("a value that it needs is not known")?,
+            title: own.map_or(title.clone(), |own| format!("{title}: {}", own.name)),
             frees_bytes: frees.map(|(bytes, _)| bytes),
             frees_is: frees.map(|(_, is)| is),
             enough: if room_on.is_some() { Enough::Yes } else { self.enough_by_the_model() },
@@ -156,10 +164,14 @@ impl Filling<'_, '_> {
         let shell = self.case.situation.form();
         let in_line = changes.zip(self.case.command).and_then(|(changes, line)| changes.apply(line, shell));
         let command = in_line.or_else(|| changes?.alone(shell)).or(command);
-        if self.fix.id == FixId::SMALLER_BATCH && command.is_none() {
-            return self.case.command.and_then(with_half_batch);
-        }
-        command
+        command.or_else(|| own_option::halved(self.case.command?, &self.own_option()?))
+    }
+
+    /// The run's own option that the fix is about, where the program's are not described.
+    fn own_option(&self) -> Option<OwnOption> {
+        let typed = self.case.command.map(own_option::in_command).unwrap_or_default();
+        let mut all = typed.iter().chain(&self.case.log.own_options);
+        all.find(|option| option.fix == self.fix.id && self.form.program == "*").cloned()
     }
 
     /// Whether the run fits with the fix by the model's own sums.
@@ -281,32 +293,6 @@ fn is_set_already(fix: FixId, case: &Case<'_>) -> bool {
         }
         _ => false,
     }
-}
-
-/// The command line with half of the batch that it asks for, in any of the usual spellings.
-fn with_half_batch(line: &str) -> Option<String> {
-    let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-    let at = words.iter().position(|word| is_batch_option(word))?;
-    let (name, value) = match words.get(at)?.split_once('=') {
-        Some((name, value)) => (Some(name.to_owned()), value.to_owned()),
-        None => (None, words.get(at + 1)?.clone()),
-    };
-    let half = value.parse::<u64>().ok().filter(|batch| *batch > 1)? / 2;
-    match name {
-        Some(name) => *words.get_mut(at)? = format!("{name}={half}"),
-        None => *words.get_mut(at + 1)? = half.to_string(),
-    }
-    Some(words.join(" "))
-}
-
-/// Whether the word sets a batch size: `--batch-size`, with its value in the next word, or `batch=8`.
-fn is_batch_option(word: &str) -> bool {
-    let name = match word.split_once('=') {
-        Some((name, _)) => name,
-        None if word.starts_with("--") => word,
-        None => return false,
-    };
-    NAMES.batch_options.contains(&name.trim_start_matches('-').replace('-', "_").as_str())
 }
 
 /// Whether the run's weights have four bits already: a quantized checkpoint is no smaller one.
