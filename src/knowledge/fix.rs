@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::diagnosis::{CauseKind, MemoryKind, Phase, Platform, Stage};
+use super::kinds::{CauseKind, MemoryKind, Phase, Platform, Stage};
 use crate::ids::FixId;
 
 /// What taking a fix costs.

@@ -67,6 +67,8 @@ fn holds(condition: Condition, fix: &Fix, outlook: &Outlook<'_, '_>) -> Holds {
         },
         Condition::NotContainer => known(!is_in_container(log), "it ran in a container"),
         Condition::Python => python(log),
+        // Only a language model has a context.
+        Condition::LoadsModel if outlook.has_cause(CauseKind::Context) => Holds::Yes,
         Condition::LoadsModel => loads_model(fix, log),
         Condition::GraphsInShare => {
             known(!are_graphs_outside_share(log), "this vLLM keeps its CUDA graphs outside its share")
