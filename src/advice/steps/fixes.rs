@@ -384,6 +384,7 @@ fn is_set_already(fix: FixId, case: &Case<'_>) -> bool {
             case.log.run.printed.contains_key("gradient_checkpointing")
                 || case.command.is_some_and(|line| line.contains("--gradient_checkpointing"))
         }
+        FixId::FEWER_WORKERS => case.log.run.settings.get("workers") == Some(&0),
         _ => false,
     }
 }
