@@ -58,8 +58,10 @@ pub(crate) fn context(diagnosis: &Diagnosis) -> Option<u64> {
 /// takes is not known by its length either.
 fn length_of_sequences(diagnosis: &Diagnosis) -> Option<u64> {
     let run = &diagnosis.run;
-    let trains = diagnosis.phase == Phase::Training && run.trainable_parameters.is_some();
-    run.settings.get("sequence").copied().filter(|_| trains)
+    if diagnosis.phase != Phase::Training || run.trainable_parameters.is_none() {
+        return None;
+    }
+    run.settings.get("sequence").copied()
 }
 
 /// The context for which llama.cpp's cache is as large as the log prints it, within a hundredth.

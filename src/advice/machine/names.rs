@@ -46,8 +46,10 @@ pub(crate) fn named<'a>(situation: &Situation<'_>, snapshot: &'a Snapshot) -> Na
 pub(crate) fn capacity(diagnosis: &Diagnosis) -> Option<Bytes> {
     let mut models = diagnosis.run.cards.iter().filter_map(|card| model(&card.name));
     let first = models.next()?;
-    let is_the_only_one = models.all(|other| other == first);
-    NAMES.vram_mib.get(first.as_str()).filter(|_| is_the_only_one).map(|mib| Bytes::mib(*mib))
+    if models.any(|other| other != first) {
+        return None;
+    }
+    NAMES.vram_mib.get(first.as_str()).map(|mib| Bytes::mib(*mib))
 }
 
 fn of_these_names<'a>(snapshot: &'a Snapshot, cards: &[&Card]) -> Vec<&'a Device> {

@@ -30,7 +30,9 @@ pub(crate) fn decide(plan: &mut Vec<PlannedFix>, outlook: &Outlook<'_, '_>) -> (
     }
     let (mut sum, mut counted) = (Bytes::ZERO, Vec::new());
     for planned in plan {
-        if let Some(frees) = planned.frees_bytes.filter(|_| !counted.contains(&planned.fix)) {
+        if let Some(frees) = planned.frees_bytes
+            && !counted.contains(&planned.fix)
+        {
             sum = sum.plus(frees);
             planned.frees_so_far_bytes = Some(sum);
         }

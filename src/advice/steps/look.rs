@@ -41,8 +41,8 @@ pub(crate) fn who_uses_it(case: &Case<'_>) -> Option<PlannedFix> {
     let place = place(case);
     let look = PLACES.iter().find(|look| look.place == place)?;
     let pids: Vec<String> = case.blamed.iter().map(|named| named.pid.to_string()).collect();
-    let with_pids = look.command_with_pids.filter(|_| !pids.is_empty());
-    let command = with_pids.or(look.command).map(|command| {
+    let command = if pids.is_empty() { look.command } else { look.command_with_pids.or(look.command) };
+    let command = command.map(|command| {
         let node = case.log.run.printed.get("slurm_job_nodelist").map_or("NODE", String::as_str);
         command.replace("{pids}", &pids.join(",")).replace("{node}", node)
     });
