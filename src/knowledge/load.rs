@@ -301,6 +301,10 @@ mod tests {
         whole.fixes.iter_mut().for_each(|fix| fix.references.clear());
         whole.signs.iter_mut().for_each(|sign| (sign.example, sign.references) = (String::new(), Vec::new()));
         whole.innocent.clear();
-        assert_eq!(format!("{:?}", load(embedded()).unwrap()), format!("{whole:?}"));
+        let bare = format!("{:?}", load(embedded()).unwrap());
+        // Both are megabytes long: only where they part is worth reading.
+        let whole = format!("{whole:?}");
+        let apart = bare.bytes().zip(whole.bytes()).take_while(|(one, other)| one == other).count();
+        assert!(bare == whole, "they part at {:?}", whole.get(apart.saturating_sub(200)..apart + 200));
     }
 }
