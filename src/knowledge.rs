@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 pub use crate::ids::{EntryId, FixId, Program};
 use crate::log::PastedLog;
-use diagnosis::Diagnosis;
+use diagnosis::{Diagnosis, Oom};
 use entry::Entry;
 use fix::Fix;
 use guide::{Question, Term};
@@ -162,9 +162,15 @@ impl KnowledgeBase {
         self.finder.words()
     }
 
-    /// What a log says of its run, whether or not it failed.
-    pub fn run_of(&self, log: &PastedLog) -> Run {
-        run::read(&self.tables.runs, &self.tables.versions, log, log.line_count(), 0)
+    /// What the log of a run that worked says of it. Fails with the reason, as the end of a sentence.
+    pub fn run_that_worked(&self, log: &PastedLog) -> Result<Run, &'static str> {
+        if log.is_binary() || log.is_empty() {
+            return Err("this is no log. Give the text that the run printed when it worked");
+        }
+        if self.diagnose(log, None).oom == Oom::Yes {
+            return Err("memory ran out in this one, too. Give the log of a run that worked");
+        }
+        Ok(run::read(&self.tables.runs, &self.tables.versions, log, log.line_count(), 0))
     }
 
     /// What a log says, read alone. `now` gives the zone to stamps that have none, and the year.

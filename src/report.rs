@@ -99,7 +99,7 @@ pub fn brief(report: &Report<'_>) -> String {
 }
 
 /// What changed since it worked, a line each; what explains the failure comes first.
-fn differences(since: &[Difference]) -> Vec<String> {
+pub fn differences(since: &[Difference]) -> Vec<String> {
     if since.is_empty() {
         return vec!["Compared with the run that worked, the two logs show no difference.".into()];
     }

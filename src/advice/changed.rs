@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::knowledge::own_option;
 use crate::knowledge::run::Run;
+use crate::memory::knob::Knob;
+use crate::memory::knobs::{batch, batch_tokens, chunk, context, layers, share, slots};
 use crate::units::Bytes;
 
 /// One thing that differs between the two runs.
@@ -124,13 +127,40 @@ fn options(worked: &Run, failed: &Run) -> Vec<Difference> {
     let names = before.keys().chain(now.keys().filter(|name| !before.contains_key(*name)));
     names
         .filter(|name| before.get(*name) != now.get(*name))
-        .map(|name| Difference {
-            what: name.clone(),
-            before: before.get(name).cloned(),
-            now: now.get(name).cloned(),
-            explains: false,
+        .map(|name| {
+            let (before, now) = (before.get(name).cloned(), now.get(name).cloned());
+            Difference {
+                explains: takes_more(name, before.as_deref(), now.as_deref()),
+                what: name.clone(),
+                before,
+                now,
+            }
         })
         .collect()
+}
+
+/// The knobs of which a larger value takes more memory.
+const TAKE_MORE: [&Knob; 9] = [
+    &context::KNOB,
+    &slots::KNOB,
+    &slots::SEQUENCES,
+    &share::KNOB,
+    &chunk::KNOB,
+    &layers::KNOB,
+    &batch::KNOB,
+    &batch_tokens::KNOB,
+    &batch_tokens::MICRO,
+];
+
+/// Whether the option takes more memory than before, as far as its name and both values tell.
+fn takes_more(name: &str, before: Option<&str>, now: Option<&str>) -> bool {
+    let has_grown = number(now).zip(number(before)).is_some_and(|(now, before)| now > before);
+    let mut spellings = TAKE_MORE.iter().flat_map(|knob| knob.spelled).flat_map(|spelling| spelling.names);
+    has_grown && (spellings.any(|spelled| *spelled == name) || own_option::takes_memory(name))
+}
+
+fn number(text: Option<&str>) -> Option<f64> {
+    text?.parse().ok()
 }
 
 /// The options of a command line with their values; one without a value has "set".
@@ -183,6 +213,8 @@ mod tests {
         assert_eq!(told.first().map(|one| one.0), Some("free VRAM at start"));
         assert!(found[0].explains);
         assert!(told.contains(&("-c", Some("4096"), Some("8192"))), "{told:?}");
+        let explains = |name: &str| found.iter().any(|one| one.what == name && one.explains);
+        assert!(explains("-c") && !explains("--flash") && !explains("-np"), "{found:?}");
         assert!(told.contains(&("--flash", Some("set"), None)) && told.contains(&("-np", None, Some("4"))), "{told:?}");
     }
 }

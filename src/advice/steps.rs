@@ -172,6 +172,16 @@ impl Collected {
         }
     }
 
+    /// Removes the steps without a file that were tried; `vetoes` removes the others.
+    fn leave_out_tried(&mut self, tried: &[FixId]) {
+        let offers = std::mem::take(&mut self.offers).into_iter();
+        let (gone, stay): (Vec<Offer>, Vec<Offer>) = offers.partition(|offer| tried.contains(&offer.planned.fix));
+        self.offers = stay;
+        for offer in gone {
+            self.reject(offer.planned.fix, vetoes::WAS_TRIED);
+        }
+    }
+
     fn into_plan(mut self, outlook: &Outlook<'_, '_>) -> Plan {
         let case = outlook.case;
         let is_asked = case.log.oom != Oom::No
@@ -183,6 +193,7 @@ impl Collected {
             self.offers.extend(look::who_uses_it(case).map(Offer::of));
         }
         self.leave_out_replaced(case.situation.fixes);
+        self.leave_out_tried(case.situation.tried);
         let mut offers = order::placed(std::mem::take(&mut self.offers), outlook);
         let mut conditional = 0;
         offers.retain(|offer| {

@@ -37,6 +37,10 @@ pub enum Action {
     Reread,
     Works,
     FailedAgain,
+    /// The step was tried and did not help.
+    DidNotHelp,
+    /// Give the log of a run that worked, to see what has changed since.
+    LogThatWorked,
     /// Tell what was run.
     Command,
     Model,

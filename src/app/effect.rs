@@ -34,6 +34,8 @@ pub enum Effect {
         /// The log as pasted.
         text: String,
     },
+    /// Read this log of a run that worked and answer with `Msg::RunThatWorked`.
+    ReadLogThatWorked(String),
     /// Read this file's log and answer with `Msg::LogRead` of the same generation, or `Msg::Trouble`.
     ReadFile {
         generation: u64,

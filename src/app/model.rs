@@ -19,7 +19,8 @@ use super::last::Story;
 use super::layout::{self, Layout, Shape};
 use super::question::Question;
 use super::rows::{Row, rows};
-use super::walk::{Ending, EndingState, Mark, Walk};
+use super::walk::{Behind, Ending, EndingState, Walk};
+use crate::advice::changed::Difference;
 use crate::advice::release::Release;
 use crate::advice::rerun::apply_all;
 use crate::advice::{Advice, PlannedFix, Situation, Taken, Trial, words};
@@ -31,6 +32,7 @@ use crate::knowledge::diagnosis::Diagnosis;
 use crate::knowledge::fix::Fix;
 use crate::knowledge::page::{Page, Tone};
 use crate::log::PastedLog;
+use crate::report;
 use crate::report::redact::Names;
 use crate::text::broken;
 use crate::units::{Bytes, WallTime};
@@ -389,6 +391,38 @@ pub struct Input {
     pub pipe: Pipe,
     /// The file that was named at the start.
     pub file: Option<Followed>,
+    pub since_it_worked: SinceItWorked,
+}
+
+/// The comparison with the log of a run that worked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SinceItWorked {
+    #[default]
+    Unknown,
+    /// The next paste is that log.
+    Awaited,
+    /// That log is being read.
+    Reading,
+    /// What differs from the run that failed.
+    Known(Vec<Difference>),
+}
+
+impl SinceItWorked {
+    /// No longer takes the next paste for that log; whether it would have.
+    pub fn cancel(&mut self) -> bool {
+        let was_awaited = *self == SinceItWorked::Awaited;
+        if was_awaited {
+            *self = SinceItWorked::Unknown;
+        }
+        was_awaited
+    }
+
+    pub fn known(&self) -> Option<&[Difference]> {
+        match self {
+            SinceItWorked::Known(differences) => Some(differences),
+            _ => None,
+        }
+    }
 }
 
 /// What a typed line is for.
@@ -664,16 +698,14 @@ impl Model {
         let living = self.advice.as_ref().and_then(|advice| advice.command.as_deref());
         let command = self.input.command.as_deref().or(diagnosis.run.command.as_deref()).or(living);
         let situation = Situation { command, ..Situation::alone(diagnosis) };
-        let taken = self.walk.behind.iter().filter(|behind| behind.mark == Mark::Taken);
-        let changes: Vec<_> = taken.filter_map(|behind| behind.changes.clone()).collect();
+        let changes: Vec<_> = self.walk.behind.iter().filter_map(Behind::change).cloned().collect();
         Some(apply_all(&changes, situation.command_line()?, situation.form()))
     }
 
     /// What the steps taken so far mean for those ahead.
     pub fn taken(&self) -> Taken {
-        let taken = || self.walk.behind.iter().filter(|behind| behind.mark == Mark::Taken);
         Taken {
-            changed: taken().any(|behind| behind.changes.is_some()),
+            changed: self.walk.behind.iter().any(|behind| behind.change().is_some()),
             enough: self.walk.enough_taken(),
             freed: self.endings.iter().any(|ending| matches!(ending.state, EndingState::Returned { .. })),
             left: self.walk.behind.len(),
@@ -819,9 +851,15 @@ impl Model {
     /// The verdict in lines, the sentence first.
     pub fn why(&self) -> Vec<String> {
         match &self.advice {
-            Some(advice) => words::verdict(advice).into_iter().chain(self.walk.compared.clone()).collect(),
+            Some(advice) => words::verdict(advice).into_iter().chain(self.compared()).collect(),
             None => vec![],
         }
+    }
+
+    /// How this failure differs from the one before, and this run from one that worked.
+    pub fn compared(&self) -> Vec<String> {
+        let since_it_worked = self.input.since_it_worked.known().map(report::differences).unwrap_or_default();
+        self.walk.compared.iter().cloned().chain(since_it_worked).collect()
     }
 }
 

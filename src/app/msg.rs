@@ -11,6 +11,7 @@ use crate::gpu::{Header, ProcessKey, Snapshot};
 use crate::knowledge::diagnosis::Diagnosis;
 use crate::knowledge::fix::Fix;
 use crate::knowledge::page::Page;
+use crate::knowledge::run::Run;
 use crate::log::PastedLog;
 use crate::units::WallTime;
 
@@ -55,6 +56,8 @@ pub enum Msg {
     Glossary(Arc<Page>),
     /// A log was read.
     LogRead(Box<LogRead>),
+    /// What the log of a run that worked says of it; else why it can't be compared with.
+    RunThatWorked(Box<Result<Run, String>>),
     /// Something went wrong outside; the text says what.
     Trouble(String),
     /// A log could not be read; the text says why. Answers the request of this generation.

@@ -64,8 +64,8 @@ pub(crate) fn freed(model: &Model) -> Vec<String> {
 
 /// What was done, for a report.
 pub(crate) fn walked(model: &Model) -> Walked {
-    let behind = model.walk.behind.iter().map(|behind| (behind.title.clone(), behind.mark == Mark::Taken));
-    let changed = model.walk.behind.iter().any(|behind| behind.mark == Mark::Taken);
+    let behind = model.walk.behind.iter().map(|behind| (behind.title.clone(), behind.mark));
+    let changed = model.walk.behind.iter().any(|behind| behind.mark != Mark::Skipped);
     let rerun = if changed { model.rerun() } else { None };
     Walked { behind: behind.collect(), freed: freed(model), works: model.walk.works, rerun }
 }

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use groups::{launcher, reading, unlisted, works_for};
 
 use super::last::{Kept, Story};
-use super::model::{Change, Config, Overlay, Pipe, Region, Seen, Source};
+use super::model::{Change, Config, Overlay, Pipe, Region, Seen, SinceItWorked, Source};
 use super::msg::{LogRead, SignalReport};
 use super::question::{Asked, READ, SETTLE, SETTLE_REQUEST};
 use super::walk::StepId;
@@ -213,9 +213,17 @@ impl Session {
     fn read_logs(&mut self) {
         let base = &*BASE;
         for effect in std::mem::take(&mut self.effects) {
-            let Effect::ReadLog { generation, text } = effect else {
-                self.effects.push(effect);
-                continue;
+            let (generation, text) = match effect {
+                Effect::ReadLog { generation, text } => (generation, text),
+                Effect::ReadLogThatWorked(text) => {
+                    let run = base.run_that_worked(&PastedLog::new(text)).map_err(str::to_owned);
+                    self.send(Msg::RunThatWorked(Box::new(run)));
+                    continue;
+                }
+                other => {
+                    self.effects.push(other);
+                    continue;
+                }
             };
             let log = PastedLog::new(text);
             let diagnosis = base.diagnose(&log, None);
@@ -2132,6 +2140,88 @@ fn a_second_failure_is_held_against_the_first_and_only_what_was_tried_stays_behi
     let plan = &session.model.advice.as_ref().unwrap().plan;
     assert!(session.model.walk.ahead(plan).iter().any(|step| StepId::of(step) == skipped));
     assert_eq!(session.model.notice, None, "the new error is here");
+}
+
+/// A fine-tuning run whose optimizer state did not fit.
+const OPTIMIZER_LOG: &str = r#"python train.py --per_device_train_batch_size 8 --optim adamw_torch
+Traceback (most recent call last):
+  File "train.py", line 9, in <module>
+    trainer.train()
+  File "/venv/lib/python3.11/site-packages/transformers/trainer.py", line 2240, in train
+    return inner_training_loop(
+  File "/venv/lib/python3.11/site-packages/torch/optim/adamw.py", line 150, in _init_group
+    state["exp_avg"] = torch.zeros_like(p)
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 224.00 MiB. GPU 0 has a total capacity of 24.00 GiB of which 100.10 MiB is free. Including non-PyTorch memory, this process has 23.80 GiB memory in use. Of the allocated memory 23.20 GiB is allocated by PyTorch, and 0.10 GiB is reserved by PyTorch but unallocated.
+"#;
+
+/// A llama.cpp server whose KV cache did not fit.
+const KV_LOG: &str = "$ llama-server -m a.gguf --parallel 4 -c 65536\nggml_backend_cuda_buffer_type_alloc_buffer: allocating 8192.00 MiB on device 0: cudaMalloc failed: out of memory\nllama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache\n";
+
+fn offered(session: &Session) -> Vec<FixId> {
+    let plan = &session.model.advice.as_ref().unwrap().plan;
+    session.model.walk.ahead(plan).iter().map(|step| step.fix).collect()
+}
+
+fn select_step(session: &mut Session, fix: FixId) {
+    let at = offered(session).iter().position(|offered| *offered == fix).unwrap();
+    (0..at).for_each(|_| session.press(KeyCode::Down));
+    assert_eq!(session.model.current_step().map(|step| step.fix), Some(fix));
+}
+
+#[test]
+fn what_did_not_help_is_left_out_with_what_does_less() {
+    let mut session = Session::new();
+    session.paste(OPTIMIZER_LOG);
+    let (more, less) = (FixId::LORA, FixId::EIGHT_BIT_OPTIMIZER);
+    assert!(offered(&session).contains(&more) && offered(&session).contains(&less), "{:?}", offered(&session));
+    select_step(&mut session, more);
+    session.press(KeyCode::Char('n'));
+    assert!(!offered(&session).contains(&more) && !offered(&session).contains(&less), "{:?}", offered(&session));
+    assert!(!session.model.walk.enough_taken());
+    session.press(KeyCode::Backspace);
+    assert!(offered(&session).contains(&more) && offered(&session).contains(&less));
+}
+
+#[test]
+fn the_step_just_taken_is_the_one_that_did_not_help() {
+    let mut session = Session::new();
+    session.paste(KV_LOG);
+    select_step(&mut session, FixId::QUANTISED_KV_CACHE);
+    session.press(KeyCode::Enter);
+    let rerun = session.model.rerun().unwrap();
+    session.press(KeyCode::Char('n'));
+    let behind: Vec<_> = session.model.walk.behind.iter().map(|behind| (behind.id.fix, behind.mark)).collect();
+    assert_eq!(behind, [(FixId::QUANTISED_KV_CACHE, Mark::DidNotHelp)]);
+    assert!(!offered(&session).contains(&FixId::QUANTISED_KV_CACHE));
+    assert!(session.model.rerun().as_ref() == Some(&rerun) && rerun.contains("q8_0"), "it stays changed: {rerun}");
+    session.press(KeyCode::Char('n'));
+    assert_eq!(session.model.walk.behind.len(), 2, "the next n is about the selected step");
+    assert_eq!(session.model.rerun(), Some(rerun), "which was tried before this log");
+}
+
+#[test]
+fn a_log_that_worked_is_compared_and_the_failure_stays() {
+    let mut session = Session::new();
+    session.press(KeyCode::Char('g'));
+    assert_eq!(session.model.input.since_it_worked, SinceItWorked::Unknown, "there is no failure to compare");
+    session.paste(KV_LOG);
+    let failed = session.model.input.log.clone().unwrap();
+    session.press(KeyCode::Char('g'));
+    session.press(KeyCode::Esc);
+    assert_eq!(session.model.input.since_it_worked, SinceItWorked::Unknown, "Esc cancels");
+    session.press(KeyCode::Char('g'));
+    session
+        .paste("$ llama-server -m a.gguf --parallel 4 -c 8192\nmain: server is listening on http://127.0.0.1:8080\n");
+    assert!(session.model.question.is_none(), "no question about replacing");
+    let differences = session.model.input.since_it_worked.known().unwrap();
+    assert!(differences.iter().any(|one| one.explains && one.before.as_deref() == Some("8192")), "{differences:?}");
+    assert!(std::sync::Arc::ptr_eq(session.model.input.log.as_ref().unwrap(), &failed));
+    let why = session.model.why().join("\n");
+    assert!(why.contains("8192") && why.contains("65536"), "{why}");
+    session.press(KeyCode::Char('g'));
+    session.paste(KV_LOG);
+    assert_eq!(session.model.input.since_it_worked, SinceItWorked::Unknown, "memory ran out in that one, too");
+    assert!(session.model.notice.is_some());
 }
 
 #[test]

@@ -67,6 +67,7 @@ pub fn update(model: &mut Model, msg: Msg, cx: &Cx) -> Vec<Effect> {
         Msg::Sample(snapshot) => effects.extend(feed::sample(model, *snapshot)),
         Msg::FeedDown(why) => model.feed.down = Some(why),
         Msg::LogRead(read) => input::read(model, *read),
+        Msg::RunThatWorked(run) => input::run_that_worked(model, *run),
         Msg::Trouble(text) => say(model, text),
         Msg::Unread(generation, why) => input::unread(model, generation, why),
         Msg::Glossary(page) => model.glossary = Some(page),

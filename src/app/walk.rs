@@ -14,6 +14,7 @@ use crate::gpu::guard::{Refusal, Signal};
 use crate::gpu::{GpuProcess, ProcessKey, Snapshot};
 use crate::knowledge::FixId;
 use crate::knowledge::diagnosis::Diagnosis;
+pub(crate) use crate::report::markdown::Mark;
 use crate::units::{Bytes, WallTime};
 
 /// A driver's teardown may take a moment; after this the memory is said not to have come back.
@@ -39,15 +40,6 @@ impl StepId {
     }
 }
 
-/// How a step was left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Mark {
-    /// The person took it.
-    Taken,
-    /// The person skipped it.
-    Skipped,
-}
-
 /// A step behind the person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Behind {
@@ -58,11 +50,19 @@ pub struct Behind {
     pub mark: Mark,
     /// What it changes in the command line to run again with.
     pub changes: Option<Changes>,
+    /// The fixes that it combines, if it makes several changes at once.
+    #[serde(default)]
+    pub parts: Vec<FixId>,
     /// It promised as much as was missing, or more.
     pub enough: bool,
 }
 
 impl Behind {
+    /// What it changed in the command line, which stays so when it did not help.
+    pub fn change(&self) -> Option<&Changes> {
+        if self.mark == Mark::Skipped { None } else { self.changes.as_ref() }
+    }
+
     /// Whether it need not be proposed again after a second failure: what was changed for the first stays changed. What
     /// was skipped, another try, and whoever is still there may be the answer this time.
     pub fn is_settled(&self, lives: impl Fn(ProcessKey) -> bool) -> bool {
@@ -110,14 +110,25 @@ impl Walk {
         self.behind.iter_mut().for_each(|behind| behind.enough = false);
     }
 
-    /// The changes of the run that were made before it failed again. What was done about one process says nothing about
-    /// another.
+    /// The changes that did not help: those that the person says so of, and those made before the run failed again. What
+    /// was done about one process says nothing about another.
     pub fn tried(&self) -> Vec<FixId> {
-        if self.compared.is_none() {
-            return Vec::new();
+        let has_failed_again = self.compared.is_some();
+        let changes = self.behind.iter().filter(|behind| behind.id.target.is_none());
+        let in_vain = changes.filter(|behind| match behind.mark {
+            Mark::DidNotHelp => true,
+            Mark::Taken => has_failed_again,
+            Mark::Skipped => false,
+        });
+        in_vain.flat_map(|behind| behind.parts.iter().copied().chain([behind.id.fix])).collect()
+    }
+
+    /// The step that the person has just taken, if they have not gone on to another one since.
+    pub fn just_taken(&mut self) -> Option<&mut Behind> {
+        if self.cursor.is_some() {
+            return None;
         }
-        let changed = self.behind.iter().filter(|behind| behind.mark == Mark::Taken && behind.id.target.is_none());
-        changed.map(|behind| behind.id.fix).collect()
+        self.behind.last_mut().filter(|behind| behind.mark == Mark::Taken)
     }
 
     /// Whether a step was taken that may be enough, and not tried since.
@@ -128,9 +139,14 @@ impl Walk {
 
     /// Leaves a step behind.
     pub fn leave(&mut self, planned: &PlannedFix, mark: Mark) {
-        let (id, title, changes) = (StepId::of(planned), planned.title.clone(), planned.changes.clone());
-        let enough = planned.may_be_enough && planned.fix != FixId::RUN_AGAIN;
-        self.behind.push(Behind { id, title, mark, changes, enough });
+        self.behind.push(Behind {
+            id: StepId::of(planned),
+            title: planned.title.clone(),
+            mark,
+            changes: planned.changes.clone(),
+            parts: planned.parts.clone(),
+            enough: planned.may_be_enough && planned.fix != FixId::RUN_AGAIN,
+        });
         self.cursor = None;
     }
 }

@@ -93,7 +93,7 @@ impl DiagnoseArgs {
             return Err(format!("--model {}: not in the table of models{near}", harmless(name)));
         }
         let base = base(global)?;
-        match self.tried.iter().find(|id| base.fixes().iter().all(|fix| fix.id.as_str() != **id)) {
+        match self.tried.iter().find(|id| !is_fix(&base, id)) {
             Some(id) => Err(unknown_fix(&base, id)),
             None => Ok(base),
         }
@@ -119,6 +119,12 @@ impl DiagnoseArgs {
     }
 }
 
+/// Whether a step of a plan can have this id.
+fn is_fix(base: &KnowledgeBase, id: &str) -> bool {
+    let mut ids = base.fixes().iter().map(|fix| fix.id).chain(FixId::WITHOUT_FILE);
+    ids.any(|fix| fix.as_str() == id)
+}
+
 /// Says that no fix has this id, and which ids come near it.
 fn unknown_fix(base: &KnowledgeBase, id: &str) -> String {
     let near = base.fixes().iter().max_by(|one, other| likeness(one, id).total_cmp(&likeness(other, id)));
@@ -135,14 +141,7 @@ fn run_that_worked(base: &KnowledgeBase, path: &Path) -> Result<Run, String> {
     let shown = harmless(&path.display().to_string()).into_owned();
     let (bytes, _) =
         bytes_of(path, &Telling::default()).map_err(|error| format!("cannot read --good {shown}: {error}"))?;
-    let log = PastedLog::from_bytes(bytes);
-    if log.is_binary() || log.is_empty() {
-        return Err(format!("--good {shown}: this is no log. Give the text that the run printed when it worked"));
-    }
-    if base.diagnose(&log, None).oom == Oom::Yes {
-        return Err(format!("--good {shown}: memory ran out in this one, too. Give the log of a run that worked"));
-    }
-    Ok(base.run_of(&log))
+    base.run_that_worked(&PastedLog::from_bytes(bytes)).map_err(|why| format!("--good {shown}: {why}"))
 }
 
 /// A diagnosis of a log together with the reading of this machine.

@@ -10,7 +10,6 @@ use super::diagnose::{DiagnoseArgs, examine};
 use super::output::{print, refuse};
 use super::settings::Global;
 use crate::app::last::Story;
-use crate::app::walk::Mark;
 use crate::gpu::Vantage;
 use crate::log::PastedLog;
 use crate::platform::{Machine, ThisMachine, here, regular};
@@ -85,7 +84,7 @@ pub(super) fn of_the_last(global: &Global) -> ExitCode {
 }
 
 fn walked(story: &Story) -> Walked {
-    let behind = story.behind.iter().map(|behind| (behind.title.clone(), behind.mark == Mark::Taken));
+    let behind = story.behind.iter().map(|behind| (behind.title.clone(), behind.mark));
     Walked { behind: behind.collect(), freed: story.freed.clone(), works: story.works, rerun: None }
 }
 

@@ -96,6 +96,11 @@ fn typed(line: &str) -> Vec<OwnOption> {
     options
 }
 
+/// Whether an option of this name takes more memory with a larger value.
+pub fn takes_memory(name: &str) -> bool {
+    fix_of(name.trim_start_matches('-')).is_some()
+}
+
 fn in_code_as(word: &str) -> Option<OwnOption> {
     let (holder, name) = word.rsplit_once('.')?;
     let is_holder = HOLDERS.contains(&holder.rsplit('.').next()?);

@@ -5,8 +5,10 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::redact::Names;
-use super::{Report, shortened};
+use super::{Report, differences, shortened};
 use crate::advice::{self, words};
 use crate::gpu::{Device, Driver, GpuProcess, Reading};
 use crate::knowledge::diagnosis::{Match, Oom};
@@ -45,11 +47,22 @@ pub struct Paper<'a> {
     pub names: Option<&'a Names>,
 }
 
+/// How a step was left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Mark {
+    /// The person took it.
+    Taken,
+    /// The person skipped it.
+    Skipped,
+    /// The person says that it was tried and did not help.
+    DidNotHelp,
+}
+
 /// What a person did on the walk, in words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Walked {
-    /// The titles of the steps that were taken (true) or skipped (false).
-    pub behind: Vec<(String, bool)>,
+    /// The titles of the steps that were left behind.
+    pub behind: Vec<(String, Mark)>,
     /// A line for each process whose VRAM was freed.
     pub freed: Vec<String>,
     /// Whether the person said that the job works now.
@@ -140,6 +153,8 @@ impl Writer<'_> {
         lines.extend(verdict.first().map(|sentence| format!("**{}**", self.plain(sentence))));
         lines.extend(verdict.iter().skip(1).map(|line| format!("\n{}", self.plain(line))));
         lines.extend(words::sums(report.advice).map(|sums| format!("\n{}", self.fenced("", &sums))));
+        let compared = self.paper.report.since.map(differences).unwrap_or_default();
+        lines.extend((!compared.is_empty()).then(|| format!("\n{}", self.fenced("", &compared.join("\n")))));
         lines.push(self.log(excerpt));
         lines.extend(self.steps_taken());
         lines.extend(self.steps_ahead());
@@ -189,9 +204,10 @@ impl Writer<'_> {
         if !walked.behind.is_empty() || !walked.freed.is_empty() || walked.works {
             lines.push("\n#### What was done\n".to_owned());
             lines.extend(walked.freed.iter().map(|line| format!("- {}", self.plain(line))));
-            lines.extend(walked.behind.iter().map(|(title, was_taken)| match was_taken {
-                true => format!("- [x] {}", self.plain(title)),
-                false => format!("- [ ] {} (skipped)", self.plain(title)),
+            lines.extend(walked.behind.iter().map(|(title, mark)| match mark {
+                Mark::Taken => format!("- [x] {}", self.plain(title)),
+                Mark::DidNotHelp => format!("- [x] {} (did not help)", self.plain(title)),
+                Mark::Skipped => format!("- [ ] {} (skipped)", self.plain(title)),
             }));
             let works = if walked.works { "After that it worked." } else { "Whether it works now was not said." };
             lines.push(format!("\n{works}"));
@@ -377,13 +393,24 @@ mod tests {
         let first = plan.lines().find_map(|line| line.strip_prefix("1. ")).unwrap();
         let first = first.split(" (").next().unwrap().replace('\\', "");
         let walked = Walked {
-            behind: vec![(first.clone(), true), ("Another".into(), false)],
+            behind: vec![
+                (first.clone(), Mark::Taken),
+                ("Another".into(), Mark::Skipped),
+                ("A third".into(), Mark::DidNotHelp),
+            ],
             freed: vec!["train.py (77) has ended: gave back 2.0 GiB".into()],
             works: true,
             rerun: Some("python t.py --batch 4".into()),
         };
         let text = paper(&failed("x"), &walked, None);
-        for part in ["- [x] ", "- [ ] Another (skipped)", "gave back 2.0 GiB", "it worked", "python t.py --batch 4"] {
+        for part in [
+            "- [x] ",
+            "- [ ] Another (skipped)",
+            "A third (did not help)",
+            "gave back 2.0 GiB",
+            "it worked",
+            "python t.py --batch 4",
+        ] {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(!text.contains(&format!("1. {first}")), "{text}");

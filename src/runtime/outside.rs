@@ -45,6 +45,7 @@ pub(super) enum Control {
 impl Outside {
     pub(super) fn act(&mut self, effect: Effect) {
         match effect {
+            Effect::ReadLogThatWorked(text) => self.reader.read_log_that_worked(text),
             Effect::ReadLog { generation, text } => self.reader.read_text(generation, text),
             Effect::ReadFile { generation, path } => self.reader.read_file(generation, path),
             Effect::Signal(order) => self.signal(order),

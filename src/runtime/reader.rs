@@ -41,6 +41,8 @@ const WARM_UP: &str = "RuntimeError: CUDA out of memory. Tried to allocate 1.00 
 enum Job {
     Text(u64, String),
     File(u64, PathBuf),
+    /// The log of a run that worked.
+    Worked(String),
 }
 
 /// The knowledge base, with a message about what was left out of it; or why it could not be loaded.
@@ -155,6 +157,10 @@ impl Reader {
         self.ask(Job::File(generation, path));
     }
 
+    pub(crate) fn read_log_that_worked(&self, text: String) {
+        self.ask(Job::Worked(text));
+    }
+
     fn ask(&self, job: Job) {
         self.desk.put(job);
         let _ = self.bell.send(());
@@ -167,9 +173,12 @@ type Jobs = (Desk, Receiver<()>);
 fn refuse(why: &str, (desk, rings): &Jobs, wakes: &Sender<Wake>) {
     let mut is_heard = wakes.tell(Msg::Trouble(why.to_owned()));
     while is_heard {
-        if let Some(Job::Text(generation, _) | Job::File(generation, _)) = desk.take() {
+        if let Some(job) = desk.take() {
             desk.done();
-            is_heard = wakes.tell(Msg::Unread(generation, why.to_owned()));
+            is_heard = wakes.tell(match job {
+                Job::Text(generation, _) | Job::File(generation, _) => Msg::Unread(generation, why.to_owned()),
+                Job::Worked(_) => Msg::RunThatWorked(Box::new(Err(why.to_owned()))),
+            });
         }
         if rings.recv().is_err() {
             return;
@@ -186,6 +195,10 @@ fn work(base: &KnowledgeBase, telling: &Telling, (desk, rings): &Jobs, wakes: &S
             }
         };
         let msg = match job {
+            Job::Worked(text) => {
+                let run = base.run_that_worked(&PastedLog::new(text));
+                Msg::RunThatWorked(Box::new(run.map_err(str::to_owned)))
+            }
             Job::Text(generation, text) => read(base, generation, PastedLog::new(text), None),
             Job::File(generation, path) => match open(&path, telling) {
                 Ok((bytes, written)) => read(base, generation, PastedLog::from_bytes(bytes), written),

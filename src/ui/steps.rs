@@ -40,6 +40,7 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
     for behind in &model.walk.behind {
         let (mark, word) = match behind.mark {
             Mark::Taken => (theme.sign("✓", "+"), "done"),
+            Mark::DidNotHelp => (theme.sign("✗", "x"), "did not help"),
             Mark::Skipped => (theme.sign("–", "-"), "skipped"),
         };
         lines.push(Line::styled(cut(&format!(" {mark} {} ({word})", behind.title), width), theme.quiet));

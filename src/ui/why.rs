@@ -50,7 +50,7 @@ fn shortened(mut lines: Vec<Line<'static>>, height: usize, width: usize) -> Vec<
 fn verdict(model: &Model, advice: &Advice, theme: &Theme, width: usize) -> Vec<Line<'static>> {
     let mut lines = paragraph(&advice.verdict.sentence, width, theme.sentence);
     // Of a second failure, how it differs is what one asks first.
-    lines.extend(model.walk.compared.iter().flat_map(|text| paragraph(text, width, theme.title)));
+    lines.extend(model.compared().iter().flat_map(|text| paragraph(text, width, theme.title)));
     if !model.is_small() {
         lines.extend(picture(advice, theme, width));
     }

@@ -17,6 +17,7 @@ mod causes;
 mod expectations;
 mod known_failures;
 mod logs;
+mod programs;
 mod properties;
 mod recorded;
 mod scenario;
@@ -111,6 +112,7 @@ fn main() -> ExitCode {
     trials.extend(SUBJECTS.iter().map(scenario_test));
     trials.push(Trial::test("every_cause_leads_scenarios_and_has_near_misses", || verdict(causes::too_few(&SUBJECTS))));
     trials.push(Trial::test("every_record_has_its_scenario", every_record_has_its_scenario));
+    trials.push(Trial::test("common_programs_have_changes_of_their_own", || verdict(programs::faults())));
     let by_hand =
         Trial::test("properties_hold_for_logs_beside_the_checkout", properties_hold_for_logs_beside_the_checkout);
     trials.push(by_hand.with_ignored_flag(true));

@@ -321,7 +321,7 @@ impl Gpu {
 /// What the log alone says, and the fixes that its signs and its leading entry name.
 pub struct LogReading {
     pub diagnosis: Diagnosis,
-    fixes: Vec<Fix>,
+    pub fixes: Vec<Fix>,
 }
 
 impl LogReading {

@@ -19,8 +19,10 @@ const WITHIN_THE_SHARE: &[FixId] = &[
     FixId::QUANTISED_KV_CACHE,
 ];
 
+pub(crate) const WAS_TRIED: &str = "it was tried and did not help, or one that does more was";
+
 const OF_FIXES: &[Veto<Fix>] = &[
-    ("it was tried and did not help, or one that does more was", was_tried),
+    (WAS_TRIED, was_tried),
     ("what it frees within the engine's share becomes KV cache", |fix, outlook| {
         outlook.is_beside_share() && WITHIN_THE_SHARE.contains(&fix.id)
     }),

@@ -82,7 +82,7 @@ pub(crate) fn taken(model: &mut Model) -> Option<Effect> {
     let before = model.rerun();
     let id = StepId { fix: TRIED, target: None };
     let title = format!("Use other settings: {title}");
-    model.walk.behind.push(Behind { id, title, mark: Mark::Taken, changes, enough });
+    model.walk.behind.push(Behind { id, title, mark: Mark::Taken, changes, parts: Vec::new(), enough });
     model.walk.since.get_or_insert(model.wall);
     let rerun = model.rerun().filter(|rerun| before.as_ref() != Some(rerun));
     super::advise_anew(model);

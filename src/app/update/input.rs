@@ -2,15 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::advice::changed;
 use crate::advice::compare::compare;
 use crate::app::action::Action;
 use crate::app::effect::Effect;
 use crate::app::last::Story;
-use crate::app::model::{Change, Followed, Model, Overlay, Pipe, Prompt, Purpose, Region};
+use crate::app::model::{Change, Followed, Model, Overlay, Pipe, Prompt, Purpose, Region, SinceItWorked};
 use crate::app::msg::LogRead;
 use crate::app::question::{Answer, Asked};
 use crate::app::walk::Walk;
 use crate::knowledge::diagnosis::Diagnosis;
+use crate::knowledge::run::Run;
 use crate::memory::{images, table};
 use crate::units::WallTime;
 
@@ -47,6 +49,11 @@ pub(super) fn pasted(model: &mut Model, text: String) -> Option<Effect> {
     let text = waiting.map_or(text.clone(), |earlier| joined(earlier, &text));
     model.prompt = None;
     model.overlay = None;
+    if model.input.since_it_worked.cancel() {
+        model.input.since_it_worked = SinceItWorked::Reading;
+        model.notice = None;
+        return Some(Effect::ReadLogThatWorked(text));
+    }
     let there = model.input.log.is_some() || model.input.awaited.is_some();
     if there && model.walk.before.is_none() {
         super::ask(model, Asked::Paste(text));
@@ -286,6 +293,7 @@ pub(super) fn read(model: &mut Model, read: LogRead) {
     let lines = model.input.log.as_ref().map_or(0, |log| log.line_count());
     model.input.top = model.input.top.filter(|top| grew && *top < lines);
     if !grew {
+        model.input.since_it_worked = SinceItWorked::Unknown;
         let before = model.walk.before.take();
         let compared = before.zip(model.input.diagnosis.as_ref()).map(|(before, after)| compare(&before, after));
         let mut behind = compared.as_ref().map(|_| std::mem::take(&mut model.walk.behind)).unwrap_or_default();
@@ -314,6 +322,22 @@ pub(super) fn read(model: &mut Model, read: LogRead) {
     let watches_it_come = model.focus == Region::Input && model.input.typing.is_none();
     if has_steps(model) && (first || !grew || !had_steps && watches_it_come) {
         model.focus = Region::Steps;
+    }
+}
+
+/// The log of a run that worked was read. One that arrives after another log was opened is compared with that one.
+pub(super) fn run_that_worked(model: &mut Model, run: Result<Run, String>) {
+    let compared = match (run, &model.input.diagnosis) {
+        (Ok(worked), Some(failed)) => Ok(changed::since(&worked, &failed.run)),
+        (Ok(_), None) => Err("there is no failed run to compare it with".to_owned()),
+        (Err(why), _) => Err(why),
+    };
+    match compared {
+        Ok(differences) => model.input.since_it_worked = SinceItWorked::Known(differences),
+        Err(why) => {
+            model.input.since_it_worked = SinceItWorked::Unknown;
+            super::say(model, format!("Not compared: {why}."));
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::app::action::Action;
 use crate::app::effect::Effect;
 use crate::app::gate::{Passed, is_line_feed, is_text};
 use crate::app::layout;
-use crate::app::model::{Click, Model, Overlay, Pipe, Prompt, Purpose, Region, RowId, Tab};
+use crate::app::model::{Click, Model, Overlay, Pipe, Prompt, Purpose, Region, RowId, SinceItWorked, Tab};
 use crate::app::question::{Answer, Asked, Heard, Question};
 use crate::app::summary;
 use crate::app::symptoms::SYMPTOMS;
@@ -330,6 +330,8 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Reread => return input::reread(model).into_iter().collect(),
         Action::Works => works(model),
         Action::FailedAgain => failed_again(model),
+        Action::DidNotHelp => did_not_help(model),
+        Action::LogThatWorked => log_that_worked(model),
         Action::Command => what_ran(model),
         Action::Model => which_model(model),
         Action::Fit => fit::open(model),
@@ -590,6 +592,36 @@ fn leave_step(model: &mut Model, mark: Mark) {
     }
 }
 
+/// The step that was just taken, else the selected one, was tried in vain: neither it nor what does less is offered again.
+fn did_not_help(model: &mut Model) {
+    let title = if let Some(behind) = model.walk.just_taken() {
+        (behind.mark, behind.enough) = (Mark::DidNotHelp, false);
+        behind.title.clone()
+    } else if let Some(step) = model.current_step().cloned() {
+        model.walk.leave(&step, Mark::DidNotHelp);
+        if let Some(behind) = model.walk.behind.last_mut() {
+            // It was tried before this log, whose command has it already.
+            (behind.changes, behind.enough) = (None, false);
+        }
+        step.title
+    } else {
+        return say(model, "There is no step here that could have been tried.".into());
+    };
+    super::advise_anew(model);
+    let back = model.key(Action::Back);
+    say(model, format!("Did not help: {title}. It is left out, and what does less. {back} undoes this."));
+}
+
+/// The next paste is the log of a run that worked.
+fn log_that_worked(model: &mut Model) {
+    if model.input.diagnosis.is_none() {
+        return say(model, "Paste the error first, then the log of a run that worked.".into());
+    }
+    model.input.since_it_worked = SinceItWorked::Awaited;
+    model.walk.before = None;
+    say(model, "Paste the log of a run that worked. Esc cancels.".into());
+}
+
 fn back(model: &mut Model) {
     if model.walk.behind.pop().is_none() {
         say(model, "This is the first step.".into());
@@ -612,7 +644,9 @@ fn report(model: &mut Model) -> Option<Effect> {
         let (log, diagnosis, advice) =
             (model.input.log.as_ref()?, model.input.diagnosis.as_ref()?, model.advice.as_ref()?);
         let snapshot = model.snapshot();
-        let report = Report { snapshot, no_reading: model.feed.down.as_deref(), ..Report::of(diagnosis, advice) };
+        let since = model.input.since_it_worked.known();
+        let report =
+            Report { snapshot, no_reading: model.feed.down.as_deref(), since, ..Report::of(diagnosis, advice) };
         let (walked, names) = (summary::walked(model), Some(&model.config.names));
         Some(markdown(&Paper { report, log, origin: &model.input.origin, at: model.wall, walked: &walked, names }))
     };
@@ -629,6 +663,7 @@ pub(super) fn failed_again(model: &mut Model) {
         return say(model, "There is no earlier failure to compare with: paste the error.".into());
     };
     model.walk.before = Some(Box::new(diagnosis));
+    model.input.since_it_worked.cancel();
     model.walk.was_not_enough();
     say(model, "Paste the new error here: I hold it against the one before.".into());
 }
@@ -637,7 +672,8 @@ fn escape(model: &mut Model) {
     if model.walk.waits_for.take().is_some() {
         return say(model, "I no longer wait for memory.".into());
     }
-    if model.overlay.take().is_some() || model.notice.take().is_some() {
+    let awaited_a_log = model.input.since_it_worked.cancel();
+    if model.overlay.take().is_some() || model.notice.take().is_some() || awaited_a_log {
         return;
     }
     if !model.processes.filter.is_empty() {
