@@ -48,6 +48,8 @@ pub enum Condition {
     NotTooBig,
     /// The log shows that Python code ran.
     Python,
+    /// The log shows that a data loader with worker processes ran.
+    DataWorkers,
     /// The log shows that it ran in a container of its own.
     Container,
     /// Nothing in the log shows that it ran in a container.

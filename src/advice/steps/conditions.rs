@@ -6,6 +6,7 @@ use super::outlook::Outlook;
 use crate::advice::figures::{are_ranks, run_had};
 use crate::advice::verdict::CauseKind;
 use crate::advice::weights::widened;
+use crate::knowledge::FixId;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Phase};
 use crate::knowledge::fix::{Condition, Fix};
 use crate::knowledge::program::{Program, Trait};
@@ -67,6 +68,7 @@ fn holds(condition: Condition, fix: &Fix, outlook: &Outlook<'_, '_>) -> Holds {
         },
         Condition::NotContainer => known(!is_in_container(log), "it ran in a container"),
         Condition::Python => python(log),
+        Condition::DataWorkers => data_workers(log),
         // Only a language model has a context.
         Condition::LoadsModel if outlook.has_cause(CauseKind::Context) => Holds::Yes,
         Condition::LoadsModel => loads_model(fix, log),
@@ -126,6 +128,21 @@ fn may_be_own_code(log: &Diagnosis) -> bool {
 }
 
 /// Shared memory is what Python's workers pass their batches through.
+/// Whether a data loader ran: a training has one, and its workers show in messages and frames.
+fn data_workers(log: &Diagnosis) -> Holds {
+    let is_named = |text: &str| text.contains("orker") || text.contains("DataLoader");
+    let shows = log.phase == Phase::Training
+        || log.memory == Some(MemoryKind::Shm)
+        || log.run.settings.contains_key("workers")
+        || log.signs.iter().any(|sign| sign.fixes.contains(&FixId::FEWER_WORKERS))
+        || log.matches.iter().any(|found| is_named(&found.text));
+    match python(log) {
+        Holds::Yes | Holds::Unknown(_) if shows => Holds::Yes,
+        Holds::Yes | Holds::Unknown(_) => Holds::Unknown("if it loads data in worker processes"),
+        no @ Holds::No(_) => no,
+    }
+}
+
 fn python(log: &Diagnosis) -> Holds {
     if log.run.python.is_some() || log.memory == Some(MemoryKind::Shm) {
         return Holds::Yes;

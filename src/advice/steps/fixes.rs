@@ -379,7 +379,7 @@ impl Filling<'_, '_> {
 /// Whether the log shows that the run does so already, whatever form the fix has for its program.
 fn is_set_already(fix: FixId, case: &Case<'_>) -> bool {
     match fix {
-        FixId::SMALLER_BATCH => values::batch(case) == Some(1),
+        FixId::SMALLER_BATCH => values::batch(case) == Some(1) || case.log.run.settings.get("batch") == Some(&1),
         FixId::GRADIENT_CHECKPOINTING => {
             case.log.run.printed.contains_key("gradient_checkpointing")
                 || case.command.is_some_and(|line| line.contains("--gradient_checkpointing"))
