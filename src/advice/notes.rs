@@ -7,6 +7,7 @@ use super::retry;
 use crate::gpu::activity::Activity;
 use crate::gpu::{Device, GpuProcess};
 use crate::knowledge::diagnosis::MemoryKind;
+use crate::knowledge::run::AlsoRanOut;
 use crate::units::Bytes;
 
 /// The notes of a case, in the order in which they are shown.
@@ -51,9 +52,12 @@ fn on_other_gpus(case: &Case<'_>) -> Option<String> {
 
 /// Another memory that ran out as well: the steps are for the one that leads.
 fn other_memory(case: &Case<'_>) -> Option<String> {
-    let (memory, line) = case.log.run.also?;
-    let which = if memory == MemoryKind::Host { "System memory" } else { "GPU memory" };
-    Some(format!("{which} ran out, too (line {line})."))
+    let AlsoRanOut { memory, line, limit } = case.log.run.also.as_ref()?;
+    Some(match limit {
+        Some(limit) => format!("{}, too (line {line}).", limit.said),
+        None if *memory == MemoryKind::Host => format!("System memory ran out, too (line {line})."),
+        None => format!("GPU memory ran out, too (line {line})."),
+    })
 }
 
 /// What a later attempt in the same log ended with.

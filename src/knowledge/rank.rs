@@ -11,7 +11,7 @@ use super::limit::{self, Limit};
 use super::matching::Hit;
 use super::own_option;
 use super::recognize::{PhaseTable, ProgramTable};
-use super::run::{self, Run, RunRule};
+use super::run::{self, AlsoRanOut, Run, RunRule};
 use super::sign::{self, Sign};
 use super::version::VersionRule;
 use crate::log::{PastedLog, View};
@@ -65,7 +65,7 @@ pub(crate) fn diagnosis(
     diagnosis.own_options = own_option::in_log(sign::windows(log, leading.hit.line).last().copied(), &diagnosis);
     diagnosis.signs = sign::shown(&tables.signs, log, &diagnosis);
     diagnosis.signs.extend(own_option::signs(&diagnosis));
-    diagnosis.run.also = unmasked.find_map(|(_, finding)| other_memory(leading, finding));
+    diagnosis.run.also = unmasked.find_map(|(_, finding)| other_memory(leading, finding, log, &diagnosis.run));
     diagnosis
 }
 
@@ -169,12 +169,16 @@ fn applies(recovered: &Recovered, log: &PastedLog, hit: &Hit) -> bool {
 }
 
 /// System memory that ran out as well as a GPU's, or the other way round, if neither is a consequence of the other.
-fn other_memory(leading: &Finding, finding: &Finding) -> Option<(MemoryKind, usize)> {
+fn other_memory(leading: &Finding, finding: &Finding, log: &PastedLog, run: &Run) -> Option<AlsoRanOut> {
     let memory = finding.entry.memory.filter(|memory| matches!(memory, MemoryKind::Gpu | MemoryKind::Host))?;
     let both = leading.oom == Oom::Yes && finding.oom == Oom::Yes && !finding.entry.fallback;
     let apart = matches!(leading.entry.memory, Some(MemoryKind::Gpu | MemoryKind::Host))
         && leading.entry.memory != Some(memory);
-    (both && apart).then_some((memory, finding.hit.line))
+    (both && apart).then(|| AlsoRanOut {
+        memory,
+        line: finding.hit.line,
+        limit: limit(tells(finding.entry, log, &finding.hit), finding.entry, run),
+    })
 }
 
 fn answer(

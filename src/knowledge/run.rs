@@ -35,6 +35,15 @@ pub struct Card {
     pub name: String,
 }
 
+/// Memory that ran out beside the memory that the failure is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AlsoRanOut {
+    pub memory: MemoryKind,
+    pub line: usize,
+    /// The limit that it was, if it was one.
+    pub limit: Option<&'static Limit>,
+}
+
 /// What the log says of the model and the run. What it does not print is absent.
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -161,9 +170,9 @@ pub struct Run {
     /// The other error that ended a later attempt in the same log, and its line.
     #[serde(skip)]
     pub ended_with: Option<(String, usize)>,
-    /// Another memory that ran out as well, and on which line.
+    /// Another memory that ran out as well.
     #[serde(skip)]
-    pub also: Option<(MemoryKind, usize)>,
+    pub also: Option<AlsoRanOut>,
     /// A sign that it ran in a container of its own.
     #[serde(skip)]
     pub container: Option<String>,
@@ -516,7 +525,9 @@ ValueError: To serve at least one request with the models's max seq len (65536),
         assert_eq!(run(&format!("{failure}\nstep 100 loss 2.0\n{worker}")).ended_with, None);
 
         let both = run(&format!("{failure}\nslurmstepd: error: Detected 1 oom_kill event in StepId=7.batch."));
-        assert_eq!(both.also, Some((MemoryKind::Host, 2)));
+        let also = both.also.unwrap();
+        assert_eq!((also.memory, also.line), (MemoryKind::Host, 2));
+        assert_eq!(also.limit.map(|limit| limit.id.as_str()), Some("slurm"));
         assert_eq!(run(&format!("{failure}\nKilled")).also, None, "a consequence");
     }
 
