@@ -128,8 +128,10 @@ fn apply(placement: &Placement, offers: Vec<Offer>, outlook: &Outlook<'_, '_>) -
     stay
 }
 
+/// A run that is too big because of its batch needs a smaller batch before it needs a queue.
 fn is_solved_by_another_gpu(outlook: &Outlook<'_, '_>) -> bool {
-    outlook.leading().is_some_and(|about| about.is_solved_by_another_gpu)
+    let is_batch = outlook.is_led_by(CauseKind::TooBig) && outlook.has_cause(CauseKind::Batch);
+    !is_batch && outlook.leading().is_some_and(|about| about.is_solved_by_another_gpu)
 }
 
 /// Whether a step deals with who uses the GPU: it is about a process or its owner, another GPU that was seen, or another try.
