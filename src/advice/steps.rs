@@ -55,9 +55,8 @@ pub fn plan(case: &Case<'_>, causes: &[Cause]) -> Plan {
     let outlook = Outlook::new(case, causes, run_again.is_some());
     let mut collected = Collected::default();
     if case.log.oom == Oom::No {
-        // What is only a consequence leads to where its cause is written.
-        let fuller = case.situation.fixes.iter().filter(|fix| fix.id == FixId::SEE_THE_FULLER_LOG);
-        fuller.for_each(|fix| collected.add_fix(fix, &outlook, false));
+        // No memory ran out, so neither another try nor a process that ends would help: only what the entry names.
+        case.situation.fixes.iter().for_each(|fix| collected.add_fix(fix, &outlook, false));
     } else {
         collected.offers.extend(first_step(run_again, &outlook).map(Offer::of));
         for fix in case.situation.fixes {

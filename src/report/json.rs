@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Report;
+use crate::advice::PlannedFix;
 use crate::advice::changed::Difference;
 use crate::advice::{Advice, NotOffered};
 use crate::gpu::{SCHEMA, Snapshot};
@@ -18,7 +19,7 @@ use crate::units::WallTime;
 #[serde(untagged)]
 pub enum Output<'a> {
     /// Memory did not run out.
-    No(Found<'a>),
+    No(AnotherFailure<'a>),
     /// Memory ran out, or may have.
     OutOfMemory(OutOfMemory<'a>),
 }
@@ -46,6 +47,15 @@ pub struct Found<'a> {
     crashed_at: Option<WallTime>,
     /// The reading of this machine; null where it was not wanted or not possible.
     live: Option<&'a Snapshot>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct AnotherFailure<'a> {
+    #[serde(flatten)]
+    found: Found<'a>,
+    /// What ends the failure all the same, as far as that is known; absent elsewhere.
+    #[serde(skip_serializing_if = "<[PlannedFix]>::is_empty")]
+    plan: &'a [PlannedFix],
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -83,7 +93,7 @@ impl Output<'_> {
             live: report.snapshot,
         };
         match diagnosis.oom {
-            Oom::No => Output::No(found),
+            Oom::No => Output::No(AnotherFailure { found, plan: &report.advice.plan }),
             Oom::Yes | Oom::Maybe => {
                 let advice = report.advice;
                 let not_offered = report.explains.then_some(advice.not_offered.as_slice());
