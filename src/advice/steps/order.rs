@@ -60,6 +60,11 @@ const PLACEMENTS: &[Placement] = &[
         to: To::Back,
     },
     Placement {
+        name: "another GPU ends the failure for certain",
+        moves: |offer, outlook| offer.planned.fix == FixId::REQUEST_GPU && is_solved_by_another_gpu(outlook),
+        to: To::AsShown,
+    },
+    Placement {
         name: "try it before changing more",
         moves: |offer, _| offer.planned.fix == FixId::RUN_AGAIN,
         to: To::Front,
@@ -70,14 +75,14 @@ const PLACEMENTS: &[Placement] = &[
         to: To::Front,
     },
     Placement {
-        name: "waiting and asking come after what costs nothing",
-        moves: |offer, _| waits_or_asks(offer),
-        to: To::AfterFree,
-    },
-    Placement {
         name: "an unused GPU costs nobody anything",
         moves: |offer, outlook| offer.planned.room_on.is_some() && !outlook.is_led_by(CauseKind::SameSession),
         to: To::BeforeCosts,
+    },
+    Placement {
+        name: "waiting and asking come after what costs nothing",
+        moves: |offer, _| waits_or_asks(offer),
+        to: To::AfterFree,
     },
     Placement {
         name: "RAM has no room for it",
