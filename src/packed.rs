@@ -24,10 +24,13 @@ pub(crate) fn files(packed: &[u8]) -> Vec<(String, String)> {
     files
 }
 
-/// A table in RON that is built into the program as it stands in its file.
+/// A table in RON that is built into the program as it stands in its file. One that cannot be read fails every test, with
+/// its place.
 pub(crate) fn table<T: Deserialize<'static> + Default>(text: &'static str) -> T {
     let options = ron::Options::default().with_default_extension(Extensions::IMPLICIT_SOME);
-    options.from_str(text).unwrap_or_default()
+    let table = options.from_str(text);
+    debug_assert!(table.is_ok(), "{:?} in the table that begins {:.80}", table.as_ref().err(), text);
+    table.unwrap_or_default()
 }
 
 fn bytes(packed: &[u8]) -> Vec<u8> {

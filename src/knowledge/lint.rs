@@ -140,6 +140,9 @@ fn form(base: &KnowledgeBase, entry: &Entry) -> Vec<String> {
     if entry.references.is_empty() {
         faults.push("needs a reference".into());
     }
+    if entry.title.contains("TODO") || entry.why.contains("TODO") {
+        faults.push("is a draft: fill in what says TODO".into());
+    }
     faults
 }
 
