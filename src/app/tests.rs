@@ -1440,6 +1440,26 @@ fn what_may_be_enough_is_tried_before_more_is_changed() {
 }
 
 #[test]
+fn once_the_memory_is_free_the_next_step_is_to_run_again_whatever_was_selected() {
+    let mut session = Session::with_log();
+    let first = offered_change(&session);
+    session.model.walk.cursor = Some(first.clone());
+    session.press(KeyCode::Enter);
+    session.model.walk.cursor = Some(offered_change(&session));
+    session.sample(vec![process(4242, held()), process(5177, Bytes::gib(6))]);
+    assert_ne!(session.model.current_step().map(StepId::of), Some(first), "what is read stays");
+    assert!(session.model.current_step().is_some_and(|step| step.target.is_none()), "what is read stays");
+    session.sample(vec![process(5177, Bytes::gib(6))]);
+    assert_eq!(session.model.current_step().map(|step| step.fix), Some(FixId::RUN_AGAIN));
+}
+
+/// The first step ahead that changes the run.
+fn offered_change(session: &Session) -> StepId {
+    let ahead = session.model.steps_ahead();
+    ahead.into_iter().find(|step| step.target.is_none() && step.waits_for.is_none()).map(StepId::of).unwrap()
+}
+
+#[test]
 fn a_second_failure_takes_back_that_a_step_may_be_enough() {
     let mut session = Session::with_log();
     let mut step = session.model.current_step().unwrap().clone();

@@ -128,14 +128,17 @@ fn may_be_own_code(log: &Diagnosis) -> bool {
 }
 
 /// Shared memory is what Python's workers pass their batches through.
+fn names_data_workers(message: &str) -> bool {
+    ["worker", "Worker", "DataLoader"].iter().any(|word| message.contains(word))
+}
+
 /// Whether a data loader ran: a training has one, and its workers show in messages and frames.
 fn data_workers(log: &Diagnosis) -> Holds {
-    let is_named = |text: &str| text.contains("orker") || text.contains("DataLoader");
     let shows = log.phase == Phase::Training
         || log.memory == Some(MemoryKind::Shm)
         || log.run.settings.contains_key("workers")
         || log.signs.iter().any(|sign| sign.fixes.contains(&FixId::FEWER_WORKERS))
-        || log.matches.iter().any(|found| is_named(&found.text));
+        || log.matches.iter().any(|found| names_data_workers(&found.text));
     match python(log) {
         Holds::Yes | Holds::Unknown(_) if shows => Holds::Yes,
         Holds::Yes | Holds::Unknown(_) => Holds::Unknown("if it loads data in worker processes"),

@@ -36,7 +36,11 @@ pub(super) fn sample(model: &mut Model, snapshot: Snapshot) -> Vec<Effect> {
     // The step that a person reads in a walk that has begun stays theirs, whatever the reading adds above it; but for the
     // word to try it now.
     let read = model.current_step().map(StepId::of).filter(|_| !model.walk.behind.is_empty());
+    let could_run_again = offers_to_run_again(model);
     super::advise_anew(model);
+    if offers_to_run_again(model) && !could_run_again {
+        model.walk.cursor = None;
+    }
     let ahead = model.steps_ahead();
     let now = ahead.get(model.walk.position(&ahead)).map(|step| StepId::of(step));
     let stays = read.filter(|read| ahead.iter().any(|step| StepId::of(step) == *read));
@@ -45,6 +49,11 @@ pub(super) fn sample(model: &mut Model, snapshot: Snapshot) -> Vec<Effect> {
     }
     let watched = again::watch(model);
     proved.into_iter().chain(room_at_last(model)).chain(watched).collect()
+}
+
+/// Whether the next step is to run the job again as it was.
+fn offers_to_run_again(model: &Model) -> bool {
+    model.steps_ahead().first().is_some_and(|step| step.fix == FixId::RUN_AGAIN)
 }
 
 /// The person waits for memory, and there it is.
