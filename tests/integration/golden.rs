@@ -245,6 +245,65 @@ fn the_projects_own_rows_are_computed_as_printed() {
     }
 }
 
+/// A whole number among the settings of a run.
+fn setting(row: &Value, key: &str) -> Option<u64> {
+    row["settings"][key].as_u64()
+}
+
+/// Whether a run had a switch on.
+fn has_on(row: &Value, key: &str) -> bool {
+    row["settings"][key].as_bool().unwrap_or(false)
+}
+
+fn cache_type(row: &Value, key: &str) -> GgmlType {
+    row["settings"][key].as_str().map_or(GgmlType::F16, |name| GgmlType::from_name(name).unwrap())
+}
+
+/// The settings of a run of llama.cpp, or of Ollama, which starts it. A build before June 2026 is `"build": "earlier"`.
+fn settings_of_run(row: &Value) -> Settings {
+    let usual = Settings::default();
+    Settings {
+        context: setting(row, "context"),
+        parallel: setting(row, "slots").unwrap_or(1),
+        micro_batch: setting(row, "micro_batch").unwrap_or(usual.micro_batch),
+        gpu_layers: setting(row, "gpu_layers"),
+        k_type: cache_type(row, "k"),
+        v_type: cache_type(row, "v"),
+        unified: has_on(row, "unified"),
+        swa_full: has_on(row, "swa_full"),
+        outputs: if row["settings"]["build"] == "earlier" { Outputs::MicroBatch } else { Outputs::Slots },
+        ..usual
+    }
+}
+
+/// What the program says of a run.
+fn estimate_of_run(row: &Value, model: &Figures) -> Estimate {
+    if row["settings"]["engine"] == "vllm" {
+        let serving = vllm::Serving { max_model_len: setting(row, "context"), ..Default::default() };
+        return vllm::estimate(&table::shape(model, "BF16"), &serving);
+    }
+    let mix = row["settings"]["mix"].as_str().unwrap_or("Q4_K_M");
+    estimate(&table::shape(model, mix), &settings_of_run(row))
+}
+
+/// The figure of an estimate that a row is about, and by how much it may be off; in MiB.
+fn figure_and_tolerance(row: &Value, estimate: &Estimate) -> (f64, f64) {
+    let (printed, half) = (row["printed"].as_f64().unwrap(), row["half"].as_f64().unwrap());
+    let Estimate { kv_cache, recurrent, compute, weights, weights_in_file, .. } = estimate;
+    let (parts, allowed) = match row["quantity"].as_str().unwrap() {
+        "file" => (vec![weights_in_file], printed / 20.0),
+        "checkpoint" | "weights" => (vec![weights], printed / 20.0),
+        // The three buffers that llama.cpp prints of a GPU.
+        "total" => (vec![weights, kv_cache, compute], printed / 20.0),
+        "state" => (vec![recurrent], half * 1.001),
+        "compute" => (vec![compute], (printed / 10.0).max(64.0)),
+        "kv" => (vec![kv_cache], half * 1.001),
+        other => panic!("{other}: {row}"),
+    };
+    let bytes: u64 = parts.into_iter().map(|part| part.bytes.unwrap().0).sum();
+    (bytes as f64 / 1_048_576.0, allowed)
+}
+
 /// Figures that runs printed for models in the table: this covers the table's rows and the arithmetic together.
 #[test]
 fn figures_of_named_models_are_computed_as_printed() {
@@ -252,44 +311,13 @@ fn figures_of_named_models_are_computed_as_printed() {
     let rows = rows(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/named.jsonl"));
     assert!(rows.len() >= 60);
     for row in rows {
-        let of = |key: &str| row["settings"][key].as_u64();
-        let kind =
-            |key: &str| row["settings"][key].as_str().map_or(GgmlType::F16, |name| GgmlType::from_name(name).unwrap());
-        let usual = Settings::default();
-        let settings = Settings {
-            context: of("context"),
-            parallel: of("slots").unwrap_or(1),
-            micro_batch: of("micro_batch").unwrap_or(usual.micro_batch),
-            gpu_layers: of("gpu_layers"),
-            k_type: kind("k"),
-            v_type: kind("v"),
-            unified: row["settings"]["unified"].as_bool().unwrap_or(false),
-            swa_full: row["settings"]["swa_full"].as_bool().unwrap_or(false),
-            outputs: Outputs::Slots,
-            ..usual
-        };
         let model = table::find(named, row["name"].as_str().unwrap()).unwrap();
-        let mix = row["settings"]["mix"].as_str().unwrap_or("Q4_K_M");
-        let is_of_vllm = row["settings"]["engine"] == "vllm";
-        let shape = table::shape(&model, if is_of_vllm { "BF16" } else { mix });
-        let Estimate { kv_cache, recurrent, compute, weights, weights_in_file, .. } = match is_of_vllm {
-            true => vllm::estimate(&shape, &vllm::Serving { max_model_len: of("context"), ..Default::default() }),
-            false => estimate(&shape, &settings),
-        };
-        let printed = row["printed"].as_f64().unwrap();
         if row["quantity"] == "trained" {
-            assert_eq!(shape.context_trained, row["printed"].as_u64(), "{row}");
+            assert_eq!(table::shape(&model, "Q4_K_M").context_trained, row["printed"].as_u64(), "{row}");
             continue;
         }
-        let half = row["half"].as_f64().unwrap();
-        let (part, allowed) = match row["quantity"].as_str() {
-            Some("file") => (weights_in_file, printed / 20.0),
-            Some("checkpoint") => (weights, printed / 20.0),
-            Some("state") => (recurrent, half * 1.001),
-            Some("compute") => (compute, (printed / 10.0).max(64.0)),
-            _ => (kv_cache, half * 1.001),
-        };
-        let ours = part.bytes.unwrap().0 as f64 / 1_048_576.0;
+        let (ours, allowed) = figure_and_tolerance(&row, &estimate_of_run(&row, &model));
+        let printed = row["printed"].as_f64().unwrap();
         assert!((ours - printed).abs() <= allowed, "{ours} against {printed}: {row}");
     }
 }
