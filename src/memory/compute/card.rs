@@ -1,7 +1,9 @@
 //! Owns a GPU's compute buffer in llama.cpp: masks and logits beside the largest phase, for builds before and since June
 //! 2026, alone and among several GPUs. Held against what two versions (of May 2026, and 0.6.0) reserve for 27 models
 //! without a GPU (2026-11-21): with all layers on one GPU 288 of 288 settings within a tenth or 64 MiB today and 682 of
-//! 700 before; with layers or experts in system memory 93 % and 89 %, the others mostly too high. In bytes.
+//! 700 before; with layers or experts in system memory 93 % and 89 %, the others mostly too high. Two logs of early 2026
+//! printed more for Qwen2.5-7B than is computed here: 382 MiB at 32K and 422 at 64K instead of 304 (`named.jsonl`, V24 and
+//! V29). In bytes.
 
 use super::graph::{Graph, Place, WIDE, scratch, times};
 use super::phases::largest;
