@@ -1,5 +1,5 @@
-//! Owns what the program carries with it: the files of knowledge/, packed in two halves so that two threads unpack
-//! them, and whole for checks; its models, and the demo's recording. A file added there is embedded by the next build.
+//! Owns what the program carries with it: the files of knowledge/ as a reading needs them, whole for checks, and its
+//! models. A file added there is embedded by the next build.
 
 #![allow(clippy::disallowed_methods, reason = "a build script reads and writes files")]
 
@@ -18,64 +18,33 @@ const LEVEL: u8 = 10;
 #[allow(clippy::print_stdout, reason = "how a build script speaks")]
 fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=knowledge");
-    // A panic of the released program ends it at once: nothing is unwound, and nobody reads the index of its frames.
-    // The option is that of the linkers of Linux.
-    let is_linux = env::var_os("CARGO_CFG_TARGET_OS").is_some_and(|system| system == "linux");
-    if is_linux && env::var_os("PROFILE").is_some_and(|profile| profile == "release") {
-        println!("cargo::rustc-link-arg-bins=-Wl,--no-eh-frame-hdr");
-    }
-    println!("cargo::rerun-if-changed=assets/demo.jsonl");
     let mut files = Vec::new();
     collect(Path::new("knowledge"), &mut files)?;
-    // The tables of `src/advice` and of `src/memory` are built in where they are read.
-    files.retain(|file| !file.starts_with("knowledge/advice") && !file.starts_with("knowledge/memory"));
+    // The tables of `src/advice` and of `src/memory` and the names of processes are built in where they are read.
+    let built_in_elsewhere = ["knowledge/advice", "knowledge/memory", "knowledge/processes.ron"];
+    files.retain(|file| !built_in_elsewhere.iter().any(|folder| file.starts_with(folder)));
     files.sort();
-    let programs = Path::new("knowledge/programs.ron");
-    write_ids(&files, &fs::read_to_string(programs)?)?;
+    let programs = fs::read_to_string("knowledge/programs.ron")?;
+    write_ids(&files, &programs)?;
     // The tables of models (`memory/table.rs`) and of what a report leaves out (`report/redact/table.rs`) are read without
     // the entries.
     let (models, files): (Vec<PathBuf>, Vec<PathBuf>) =
         files.into_iter().partition(|file| file.starts_with("knowledge/models"));
     let (redact, files): (Vec<PathBuf>, Vec<PathBuf>) =
         files.into_iter().partition(|file| file.starts_with("knowledge/redact"));
-    // So are the names of processes (`gpu/recognise/names.rs`), which no other folder adds to.
-    let files: Vec<PathBuf> = files.into_iter().filter(|file| !file.ends_with("processes.ron")).collect();
-    let (_, read): (Vec<PathBuf>, Vec<PathBuf>) = files.iter().cloned().partition(|file| is_read_elsewhere(file));
-    let (earlier, later) = read.split_at(half(&read)?);
-    for (name, files) in [("knowledge.0", earlier), ("knowledge.1", later)] {
-        pack(name, &joined(files, bare_json::bare_json)?)?;
-    }
-    let packs = [("knowledge", &files), ("models", &models), ("redact", &redact)];
-    // These are asked for without a knowledge base.
-    for name in ["programs", "patterns", "settings", "processes"] {
-        pack(name, &fs::read(format!("knowledge/{name}.ron"))?)?;
-    }
-    for (name, files) in packs {
-        pack(name, &joined(files, as_it_stands)?)?;
-    }
-    pack("demo", &fs::read("assets/demo.jsonl")?)
+    let read: Vec<PathBuf> = files.iter().filter(|file| !is_read_elsewhere(file)).cloned().collect();
+    write("knowledge.json", &joined(&read, bare_json::bare_json)?)?;
+    // The facts about programs are asked for without a knowledge base.
+    write("programs.json", bare_json::bare_json("programs.ron", &programs).map_err(io::Error::other)?.as_bytes())?;
+    write("models", &joined(&models, as_it_stands)?)?;
+    write("redact", &joined(&redact, as_it_stands)?)?;
+    // Only checks read this, which may take a moment.
+    write("knowledge", &compress_to_vec(&joined(&files, as_it_stands)?, LEVEL))
 }
 
 /// Whether only the checks read the file, or it is packed alone.
 fn is_read_elsewhere(file: &Path) -> bool {
     file.starts_with("knowledge/innocent") || file.ends_with("patterns.ron") || file.ends_with("settings.ron")
-}
-
-/// How many of the files make half of their text.
-fn half(files: &[PathBuf]) -> io::Result<usize> {
-    let sizes: Vec<u64> = files.iter().map(|file| Ok(fs::metadata(file)?.len())).collect::<io::Result<_>>()?;
-    let (all, mut so_far) = (sizes.iter().sum::<u64>(), 0);
-    Ok(sizes
-        .iter()
-        .take_while(|size| {
-            so_far += **size;
-            so_far <= all / 2
-        })
-        .count())
-}
-
-fn pack(name: &str, bytes: &[u8]) -> io::Result<()> {
-    write(name, &compress_to_vec(bytes, LEVEL))
 }
 
 fn write(name: &str, bytes: &[u8]) -> io::Result<()> {

@@ -2,7 +2,7 @@
 //! knowledge/ and every name in programs.ron, so an id that Rust names and no file has does not compile. Ids read from
 //! another folder have the same types.
 
-use std::borrow::Borrow;
+use std::borrow::{Borrow, Cow};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -22,6 +22,11 @@ fn interned(text: &str) -> &'static str {
     known.insert(id);
     id
 }
+
+/// An id as a file spells it: most texts need not be copied to be looked up.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Spelled<'a>(#[serde(borrow)] Cow<'a, str>);
 
 macro_rules! id {
     ($(#[$meta:meta])* $name:ident) => {
@@ -49,7 +54,7 @@ macro_rules! id {
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<$name, D::Error> {
-                String::deserialize(deserializer).map(|text| $name::new(&text))
+                Spelled::deserialize(deserializer).map(|Spelled(text)| $name::new(&text))
             }
         }
 

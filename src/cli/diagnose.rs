@@ -68,10 +68,10 @@ pub(super) fn run(global: &Global, asked: &DiagnoseArgs) -> ExitCode {
 
 fn diagnose(global: &Global, asked: &DiagnoseArgs) -> Result<ExitCode, String> {
     let base = asked.base(global)?;
-    let (log, written) = asked.read(&base)?;
-    let mut examined = examine(global, asked, &base, &log, written);
+    let (log, written) = asked.read(base)?;
+    let mut examined = examine(global, asked, base, &log, written);
     if let Some(good) = &asked.good {
-        examined.since = Some(changed::since(&run_that_worked(&base, good)?, &examined.diagnosis.run));
+        examined.since = Some(changed::since(&run_that_worked(base, good)?, &examined.diagnosis.run));
     }
     let report = examined.report();
     let text = match (asked.json, asked.brief) {
@@ -85,7 +85,7 @@ fn diagnose(global: &Global, asked: &DiagnoseArgs) -> Result<ExitCode, String> {
 impl DiagnoseArgs {
     /// Loads the knowledge base. Fails if the model's name is unknown: the name would have no effect, and no message would
     /// say so.
-    pub(super) fn base(&self, global: &Global) -> Result<KnowledgeBase, String> {
+    pub(super) fn base(&self, global: &Global) -> Result<&'static KnowledgeBase, String> {
         if let Some(name) =
             self.model.as_deref().filter(|name| table::rows().is_ok_and(|rows| table::find(rows, name).is_none()))
         {
@@ -93,8 +93,8 @@ impl DiagnoseArgs {
             return Err(format!("--model {}: not in the table of models{near}", harmless(name)));
         }
         let base = base(global)?;
-        match self.tried.iter().find(|id| !is_fix(&base, id)) {
-            Some(id) => Err(unknown_fix(&base, id)),
+        match self.tried.iter().find(|id| !is_fix(base, id)) {
+            Some(id) => Err(unknown_fix(base, id)),
             None => Ok(base),
         }
     }

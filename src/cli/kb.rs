@@ -59,12 +59,12 @@ pub enum KbCommand {
 pub(super) fn run(global: &Global, command: &KbCommand) -> ExitCode {
     let outcome = match command {
         KbCommand::List { filter, literals } => base(global).map(|base| {
-            let text = if *literals { words(&base) } else { list(&base, filter.as_deref().unwrap_or_default()) };
+            let text = if *literals { words(base) } else { list(base, filter.as_deref().unwrap_or_default()) };
             let good = !text.is_empty();
             (text, good)
         }),
         KbCommand::New { from } => draft(from),
-        KbCommand::Show { id } => base(global).and_then(|base| show(&base, id)),
+        KbCommand::Show { id } => base(global).and_then(|base| show(base, id)),
         KbCommand::Check { dir, stale } => check(global, dir.as_deref(), *stale),
     };
     match outcome {
@@ -74,13 +74,18 @@ pub(super) fn run(global: &Global, command: &KbCommand) -> ExitCode {
 }
 
 /// The built-in knowledge and the folder of the options, whose files replace built-in ones of the same name.
-pub(super) fn base(global: &Global) -> Result<KnowledgeBase, String> {
+/// Kept until the program ends, which it does sooner than thousands of entries are dropped.
+pub(super) fn base(global: &Global) -> Result<&'static KnowledgeBase, String> {
+    Ok(Box::leak(Box::new(owned_base(global)?)))
+}
+
+fn owned_base(global: &Global) -> Result<KnowledgeBase, String> {
     with_folder(load::embedded(), global.knowledge.as_deref())
 }
 
 /// The same for the terminal program, which uses the built-in entries, with a message, if those of the folder are invalid.
 pub(super) fn base_at_any_rate(global: &Global) -> Loaded {
-    match base(global) {
+    match owned_base(global) {
         Ok(base) => Ok((base, None)),
         Err(error) if global.knowledge.is_some() => {
             let built_in = with_folder(load::embedded(), None)?;

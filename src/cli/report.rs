@@ -56,11 +56,11 @@ fn report(global: &Global, args: &ReportArgs) -> Result<ExitCode, String> {
         asked = DiagnoseArgs { model: asked.model.or(story.model), command: story.command, ..asked };
         (PastedLog::new(text), story.crashed_by, story.origin, walked)
     } else {
-        let (log, written) = asked.read(&base)?;
+        let (log, written) = asked.read(base)?;
         let name = args.file.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
         (log, written, name.filter(|name| name != "-").unwrap_or_default(), Walked::default())
     };
-    let examined = examine(global, &asked, &base, &log, written);
+    let examined = examine(global, &asked, base, &log, written);
     let paper = Paper {
         report: examined.report(),
         log: &log,

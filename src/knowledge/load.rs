@@ -2,7 +2,6 @@
 //! no file itself.
 
 use std::borrow::Cow;
-use std::thread;
 
 use ron::extensions::Extensions;
 use serde::de::DeserializeOwned;
@@ -22,12 +21,9 @@ use crate::ids::{EntryId, FixId};
 use crate::packed;
 
 /// What a reading needs of the folder knowledge/, packed by `build.rs`.
-static EMBEDDED: [&[u8]; 2] = [
-    include_bytes!(concat!(env!("OUT_DIR"), "/knowledge.0")),
-    include_bytes!(concat!(env!("OUT_DIR"), "/knowledge.1")),
-];
+static EMBEDDED: &str = include_str!(concat!(env!("OUT_DIR"), "/knowledge.json"));
 
-/// The same folder as it stands.
+/// The same folder as it stands, compressed.
 static WHOLE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/knowledge"));
 
 /// A file of a knowledge base.
@@ -112,19 +108,19 @@ impl LoadError {
 
 /// The files built into the program, as each start parses them: without what only checks need (`embedded_whole`).
 pub fn embedded() -> Vec<Source> {
-    let [earlier, later] = EMBEDDED;
-    let (mut sources, more) = on_two_threads(|| unpacked(earlier, Form::Json), || unpacked(later, Form::Json));
-    sources.extend(more);
-    sources
+    sources(EMBEDDED, Form::Json)
 }
 
 /// The files built into the program, for checks.
 pub fn embedded_whole() -> Vec<Source> {
-    unpacked(WHOLE, Form::Ron)
+    sources(packed::inflated(WHOLE), Form::Ron)
 }
 
-fn unpacked(files: &[u8], form: Form) -> Vec<Source> {
-    packed::files(files).into_iter().map(|(path, text)| Source { path, text: text.into(), form }).collect()
+fn sources(packed: &'static str, form: Form) -> Vec<Source> {
+    packed::files(packed)
+        .into_iter()
+        .map(|(path, text)| Source { path: path.to_owned(), text: text.into(), form })
+        .collect()
 }
 
 /// The built-in files with those of a folder: a file that is the same entry, fix or table takes the built-in one's place.
@@ -132,15 +128,6 @@ pub fn with_added(mut built_in: Vec<Source>, added: Vec<Source>) -> Vec<Source> 
     built_in.retain(|source| added.iter().all(|own| own.kind() != source.kind()));
     built_in.extend(added);
     built_in
-}
-
-/// The results of both functions. If no thread can be started, they run one after the other.
-fn on_two_threads<T: Send>(first: impl FnOnce() -> T, second: impl Fn() -> T + Sync) -> (T, T) {
-    thread::scope(|scope| {
-        let other = thread::Builder::new().spawn_scoped(scope, &second).ok();
-        let own = first();
-        (own, other.and_then(|other| other.join().ok()).unwrap_or_else(&second))
-    })
 }
 
 #[derive(Debug, Default)]
@@ -157,28 +144,14 @@ pub struct Loaded {
     pub innocent: Vec<Source>,
 }
 
-/// What the files say, or the first thing wrong with them. They are parsed on two threads: a person who waits for a
-/// verdict waits for this too.
+/// What the files say, or the first thing wrong with them.
 pub fn load(mut sources: Vec<Source>) -> Result<Loaded, LoadError> {
     sources.sort_by(|a, b| a.path.cmp(&b.path));
-    let (earlier, later) = sources.split_at(half(&sources));
-    let (loaded, more) = on_two_threads(|| Loaded::parse(earlier), || Loaded::parse(later));
-    let mut loaded = loaded?;
-    loaded.extend(more?);
+    let mut loaded = Loaded::parse(&sources)?;
     loaded.entries.sort_by_key(|entry| entry.id);
     loaded.fixes.sort_by_key(|fix| fix.id);
     loaded.glossary.sort_by_key(|term| term.term.to_lowercase());
     Ok(loaded)
-}
-
-/// How many of the sources make half of their text.
-fn half(sources: &[Source]) -> usize {
-    let all: usize = sources.iter().map(|source| source.text.len()).sum();
-    let ends = sources.iter().scan(0, |end, source| {
-        *end += source.text.len();
-        Some(*end)
-    });
-    ends.take_while(|end| *end <= all / 2).count()
 }
 
 impl Loaded {
@@ -192,8 +165,8 @@ impl Loaded {
                 Kind::Entry("versions") => loaded.versions = parse(source)?,
                 Kind::Entry("questions") => loaded.questions = parse(source)?,
                 Kind::Entry("glossary") => loaded.glossary = parse(source)?,
-                Kind::Entry("patterns") => is_built_in(source, &pattern::named_text())?,
-                Kind::Entry("settings") => is_built_in(source, &settings::table())?,
+                Kind::Entry("patterns") => is_built_in(source, pattern::NAMED_TEXT)?,
+                Kind::Entry("settings") => is_built_in(source, settings::TABLE)?,
                 Kind::Entry(id) => loaded.entries.push(entry(source, EntryId::new(id))?),
                 Kind::Fix(id) => loaded.fixes.push(Fix { id: FixId::new(id), ..parse(source)? }),
                 Kind::Signs(_) => loaded.signs.extend(parse::<Vec<Sign>>(source)?),
@@ -210,19 +183,6 @@ impl Loaded {
             self.signs.push(sign);
             self.fixes.push(fix);
         }
-    }
-
-    fn extend(&mut self, more: Loaded) {
-        self.entries.extend(more.entries);
-        self.fixes.extend(more.fixes);
-        self.programs.extend(more.programs);
-        self.phases.extend(more.phases);
-        self.runs.extend(more.runs);
-        self.versions.extend(more.versions);
-        self.signs.extend(more.signs);
-        self.questions.extend(more.questions);
-        self.glossary.extend(more.glossary);
-        self.innocent.extend(more.innocent);
     }
 }
 

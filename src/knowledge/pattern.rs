@@ -13,7 +13,6 @@ use serde::{Deserialize, Deserializer};
 use super::facts::FACT_KEYS;
 use super::needle::Needles;
 use crate::effort;
-use crate::packed;
 
 /// Shorter texts are searched by an engine that is quick to build, longer ones by an engine that is quick to run.
 const SHORT: usize = 2048;
@@ -28,9 +27,9 @@ pub struct Pattern {
     regex: OnceLock<Option<Regex>>,
 }
 
-/// The patterns with a name (`knowledge/patterns.ron`), packed by `build.rs`.
+/// The patterns with a name (`knowledge/patterns.ron`).
 static NAMED: LazyLock<BTreeMap<String, Vec<String>>> = LazyLock::new(|| {
-    let mut named: BTreeMap<String, Vec<String>> = ron::from_str(&named_text()).unwrap_or_default();
+    let mut named: BTreeMap<String, Vec<String>> = ron::from_str(NAMED_TEXT).unwrap_or_default();
     for pattern in named.values_mut().flatten() {
         *pattern = pattern.lines().map(str::trim_start).collect();
     }
@@ -38,9 +37,7 @@ static NAMED: LazyLock<BTreeMap<String, Vec<String>>> = LazyLock::new(|| {
 });
 
 /// The file that names patterns, as the program was built with it.
-pub fn named_text() -> String {
-    packed::text(include_bytes!(concat!(env!("OUT_DIR"), "/patterns")))
-}
+pub const NAMED_TEXT: &str = include_str!("../../knowledge/patterns.ron");
 
 fn named(name: &str) -> Option<&'static [String]> {
     NAMED.get(name).map(Vec::as_slice)

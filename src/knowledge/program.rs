@@ -4,12 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-use ron::extensions::Extensions;
 use serde::Deserialize;
 
 use super::pattern::Pattern;
 pub use crate::ids::Program;
-use crate::packed;
 
 /// A program, what shows it in a log, and what is known of it. Several rules may name one program; the facts stand
 /// in one of them.
@@ -126,9 +124,8 @@ impl Program {
 
 /// The facts in the built-in programs.ron, which `build.rs` packs alone: they are asked for without a knowledge base.
 static BUILT_IN: LazyLock<BTreeMap<Program, Facts>> = LazyLock::new(|| {
-    let text = packed::text(include_bytes!(concat!(env!("OUT_DIR"), "/programs")));
-    let options = ron::Options::default().with_default_extension(Extensions::IMPLICIT_SOME);
-    let rules: Vec<ProgramRule> = options.from_str(&text).unwrap_or_default();
+    let text = include_str!(concat!(env!("OUT_DIR"), "/programs.json"));
+    let rules: Vec<ProgramRule> = serde_json::from_str(text).unwrap_or_default();
     rules.into_iter().filter_map(|rule| Some((rule.name, rule.facts?))).collect()
 });
 

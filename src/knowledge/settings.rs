@@ -9,7 +9,6 @@ use aho_corasick::AhoCorasick;
 use ron::extensions::Extensions;
 use serde::Deserialize;
 
-use crate::packed;
 use crate::units::{Bytes, UnitBase};
 
 /// Which way a value is to go.
@@ -85,13 +84,11 @@ static SETTINGS: LazyLock<Vec<Setting>> = LazyLock::new(|| parsed().unwrap_or_de
 
 fn parsed() -> ron::error::SpannedResult<Vec<Setting>> {
     let options = ron::Options::default().with_default_extension(Extensions::IMPLICIT_SOME);
-    options.from_str(&table())
+    options.from_str(TABLE)
 }
 
 /// The file with the settings, as the program was built with it.
-pub(super) fn table() -> String {
-    packed::text(include_bytes!(concat!(env!("OUT_DIR"), "/settings")))
-}
+pub(super) const TABLE: &str = include_str!("../../knowledge/settings.ron");
 
 /// The setting of that name.
 pub(crate) fn of(id: &str) -> Option<&'static Setting> {

@@ -35,7 +35,7 @@ fn once() -> u8 {
 fn all() -> &'static [ImageModel] {
     static ALL: OnceLock<Vec<ImageModel>> = OnceLock::new();
     ALL.get_or_init(|| {
-        table::files(true).filter_map(|(_, text)| data::read::<Vec<ImageModel>>(&text).ok()).flatten().collect()
+        table::files(true).filter_map(|(_, text)| data::read::<Vec<ImageModel>>(text).ok()).flatten().collect()
     })
 }
 

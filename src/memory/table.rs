@@ -17,10 +17,10 @@ use names::{telling, without_quantization};
 pub use near::{near, suggestion};
 
 /// The folder knowledge/models/, packed by `build.rs`.
-static EMBEDDED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/models"));
+static EMBEDDED: &str = include_str!(concat!(env!("OUT_DIR"), "/models"));
 
 /// Its files by their paths in knowledge/: of language models, or in its folder `images`.
-pub(super) fn files(images: bool) -> impl Iterator<Item = (String, String)> {
+pub(super) fn files(images: bool) -> impl Iterator<Item = (&'static str, &'static str)> {
     packed::files(EMBEDDED).into_iter().filter(move |(path, _)| path.starts_with("models/images/") == images)
 }
 
@@ -41,7 +41,7 @@ pub fn is_same_model(one: &str, other: &str) -> bool {
 fn read() -> Result<Vec<Figures>, String> {
     let mut rows = Vec::new();
     for (path, text) in files(false) {
-        let read: Vec<Figures> = data::read(&text).map_err(|error| format!("{path}: {error}"))?;
+        let read: Vec<Figures> = data::read(text).map_err(|error| format!("{path}: {error}"))?;
         rows.extend(read.into_iter().flat_map(Figures::with_variants));
     }
     Ok(rows)

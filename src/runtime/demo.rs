@@ -13,15 +13,12 @@ use super::wake::{Tell, Wake};
 use crate::app::Msg;
 use crate::gpu::guard::{Signal, Viewer};
 use crate::gpu::{Device, GpuProcess, ProcessKey, Reading, Snapshot, accounts, recognise};
-use crate::packed;
 use crate::platform::News;
 use crate::platform::processes::{Inspection, ProcessControl};
 use crate::units::{Bytes, WallTime};
 
 /// The recording: a sample stream. Its machine dies of memory in its ninth second.
-fn recording() -> String {
-    packed::text(include_bytes!(concat!(env!("OUT_DIR"), "/demo")))
-}
+const RECORDING: &str = include_str!("../../assets/demo.jsonl");
 
 /// The log of the run that died.
 const LOG: &str = include_str!("../../assets/demo.log");
@@ -77,7 +74,7 @@ impl DemoMachine {
         let machine = Arc::clone(self);
         thread::Builder::new().name("demo".into()).spawn(move || {
             let mut snapshots: Vec<Snapshot> = Vec::new();
-            for (number, line) in recording().lines().enumerate() {
+            for (number, line) in RECORDING.lines().enumerate() {
                 match News::parse(line.as_bytes(), number == 0) {
                     Ok(News::Snapshot(snapshot)) => snapshots.push(*snapshot),
                     Ok(header) => {
@@ -269,8 +266,8 @@ mod tests {
             _ => panic!("no reading: {line}"),
         };
         let machine = DemoMachine::default();
-        machine.state().recorded = row_of(&read(recording().lines().nth(1).unwrap()), RUN).cloned();
-        let last = read(recording().lines().next_back().unwrap());
+        machine.state().recorded = row_of(&read(RECORDING.lines().nth(1).unwrap()), RUN).cloned();
+        let last = read(RECORDING.lines().next_back().unwrap());
         machine.at_present(last.clone());
         (machine, last)
     }
@@ -315,7 +312,7 @@ mod tests {
 
     #[test]
     fn the_recording_is_a_stream_and_its_holder_can_be_ended_for_show() {
-        let recording = recording();
+        let recording = RECORDING;
         let mut lines = recording.lines();
         assert!(matches!(News::parse(lines.next().unwrap().as_bytes(), true), Ok(News::Header(_))));
         let machine = DemoMachine::default();

@@ -7,7 +7,6 @@ use ron::extensions::Extensions;
 use serde::Deserialize;
 
 use super::invocation::Invocation;
-use crate::packed;
 
 /// The kernel's names are cut here.
 pub(super) const COMM_BYTES: usize = 15;
@@ -39,9 +38,8 @@ pub struct Guarded {
 }
 
 pub static NAMES: LazyLock<Names> = LazyLock::new(|| {
-    let text = packed::text(include_bytes!(concat!(env!("OUT_DIR"), "/processes")));
     let options = ron::Options::default().with_default_extension(Extensions::IMPLICIT_SOME);
-    options.from_str(&text).unwrap_or_default()
+    options.from_str(include_str!("../../../knowledge/processes.ron")).unwrap_or_default()
 });
 
 impl Guarded {

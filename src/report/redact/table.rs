@@ -12,8 +12,8 @@ use super::letters;
 use crate::packed;
 
 /// The folder knowledge/redact/, packed by `build.rs`.
-static EMBEDDED: LazyLock<Vec<(String, String)>> =
-    LazyLock::new(|| packed::files(include_bytes!(concat!(env!("OUT_DIR"), "/redact"))));
+static EMBEDDED: LazyLock<Vec<(&str, &str)>> =
+    LazyLock::new(|| packed::files(include_str!(concat!(env!("OUT_DIR"), "/redact"))));
 
 /// Named parts of patterns, in the order in which they are replaced.
 static PARTS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| table("parts"));
