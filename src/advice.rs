@@ -2,6 +2,7 @@
 //! once), its causes (why) and the steps (what to do). Pure: the same log, snapshot and history give the same advice.
 //! Knows nothing of keys, screens or signals.
 
+pub mod brief;
 pub(crate) mod case;
 pub(crate) mod causes;
 pub mod changed;
@@ -55,6 +56,7 @@ pub fn advise(situation: &Situation<'_>) -> Advice {
     let plan = steps::plan(&case, &causes);
     case.set_choice_of_several(plan.fits_with.as_ref());
     let sentence = headline::headline(&case, &causes, &plan.steps);
+    let brief = brief::brief(&case, &causes, &plan.steps);
     let verdict = match case.log.oom {
         Oom::No => Verdict { sentence, same_machine: case.place.same_machine, ..Verdict::default() },
         Oom::Yes | Oom::Maybe => Verdict {
@@ -65,7 +67,7 @@ pub fn advise(situation: &Situation<'_>) -> Advice {
             causes,
         },
     };
-    Advice::of(&case, verdict, plan)
+    Advice::of(&case, verdict, brief, plan)
 }
 
 #[cfg(test)]

@@ -4,12 +4,14 @@
 pub(crate) mod action;
 pub(crate) mod again;
 pub(crate) mod aim;
+pub(crate) mod detail;
 pub mod effect;
 pub(crate) mod gate;
 pub(crate) mod help;
 pub mod keymap;
 pub(crate) mod last;
 pub(crate) mod layout;
+pub(crate) mod letters;
 pub mod model;
 pub mod msg;
 pub(crate) mod question;

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use unicode_width::UnicodeWidthChar;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// The text with every control, bidirectional and zero-width character made visible as `·`; tabs become spaces.
 pub fn harmless(text: &str) -> Cow<'_, str> {
@@ -41,6 +41,21 @@ pub fn broken(line: &str, width: usize) -> Vec<String> {
         }
     }
     pieces
+}
+
+/// The text wrapped to so many columns, in at most so many lines; "…" ends what goes on.
+pub fn shortened(text: &str, width: usize, most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = textwrap::wrap(text, width.max(1)).into_iter().map(Cow::into_owned).collect();
+    if lines.len() <= most {
+        return lines;
+    }
+    lines.truncate(most);
+    if let Some(last) = lines.last_mut() {
+        while last.width() + 2 > width && last.pop().is_some() {}
+        last.truncate(last.trim_end().len());
+        last.push_str(" …");
+    }
+    lines
 }
 
 /// Whether a character can move the cursor, change the terminal or hide what is there.

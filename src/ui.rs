@@ -1,9 +1,12 @@
 //! Owns the drawing: the screen is a function of the model. One pane a file; nothing here changes anything.
 
 mod ascii;
+mod detail;
 mod fit;
+mod fixes;
 mod footer;
 pub(crate) mod format;
+mod gpus;
 mod header;
 mod input;
 mod overlay;
@@ -12,11 +15,11 @@ pub mod picture;
 #[allow(clippy::disallowed_methods, reason = "a test that keeps pictures")]
 mod pictures;
 mod processes;
-mod steps;
+mod proofs;
 #[cfg(test)]
 mod tests;
 pub(crate) mod theme;
-mod why;
+mod verdict;
 
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -26,7 +29,7 @@ use ratatui::widgets::{Block, BorderType};
 use crate::app::Model;
 use crate::app::keymap;
 use crate::app::layout::SMALLEST;
-use crate::app::model::{Click, Seen, Target};
+use crate::app::model::{Click, Region, Seen, Target};
 use picture::Picture;
 use theme::Theme;
 
@@ -49,11 +52,11 @@ pub fn view(model: &Model) -> (Picture, Seen) {
         return (picture, Seen { targets, cut: true });
     }
     header::render(model, &theme, layout.header, seen);
-    header::tabs(model, &theme, layout.tabs, seen, &mut targets);
+    verdict::render(model, &theme, layout.verdict, seen, &mut targets);
     processes::render(model, &theme, layout.processes, seen, &mut targets);
     input::render(model, &theme, layout.input, seen);
-    why::render(model, &theme, layout.why, seen);
-    steps::render(model, &theme, layout.steps, seen, &mut targets);
+    fixes::render(model, &theme, layout.steps, seen, &mut targets);
+    detail::render(model, &theme, layout.detail, seen, &mut targets);
     footer::render(model, &theme, layout.footer, seen, &mut targets);
     let cut = overlay::render(model, &theme, seen, &mut targets);
     (picture, Seen { targets, cut })
@@ -87,6 +90,17 @@ fn too_small(picture: &mut Picture) {
         SMALLEST.0, SMALLEST.1, area.width, area.height
     );
     picture.lines(area, format::paragraph(&text, usize::from(area.width), Style::new()));
+}
+
+/// Where a region's text goes: on a large screen inside a frame with its title.
+fn region(model: &Model, theme: &Theme, title: String, region: Region, area: Rect, picture: &mut Picture) -> Rect {
+    if model.is_small() {
+        return area;
+    }
+    let block = frame(theme, title, model.focus == region);
+    let inner = block.inner(area);
+    picture.frame(area, block);
+    inner
 }
 
 /// A region's frame: its title says what it is, the focused one stands out by more than colour.

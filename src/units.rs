@@ -143,6 +143,17 @@ impl fmt::Display for Bytes {
 pub struct WallTime(pub jiff::Timestamp);
 
 impl WallTime {
+    /// How long ago it was at that moment, as people say it: "12 s", "4 min", "3 h", "9 d".
+    pub fn age_at(self, now: WallTime) -> String {
+        let seconds = now.0.duration_since(self.0).as_secs().max(0);
+        match seconds {
+            0..60 => format!("{seconds} s"),
+            60..3600 => format!("{} min", seconds / 60),
+            3600..172_800 => format!("{} h", seconds / 3600),
+            _ => format!("{} d", seconds / 86_400),
+        }
+    }
+
     /// The time of day in this zone, such as 14:02:31.
     pub fn time_of_day(self, zone: &TimeZone) -> String {
         self.0.to_zoned(zone.clone()).strftime("%H:%M:%S").to_string()

@@ -36,6 +36,15 @@ pub(crate) fn headline(case: &Case<'_>, causes: &[Cause], plan: &[PlannedFix]) -
     and(said, room.map(RoomOn::said))
 }
 
+/// The same without the size of the run and other GPUs: what happened, or how far the run that was started again has come.
+pub(super) fn cause_in_words(case: &Case<'_>, causes: &[Cause]) -> String {
+    match &case.retry {
+        _ if case.log.oom == Oom::No => no_memory_ran_out(case),
+        Some(retry) => retry_in_words(retry, case),
+        None => what_failed(case, causes),
+    }
+}
+
 fn no_memory_ran_out(case: &Case<'_>) -> String {
     let is_consequence = case.situation.fixes.iter().any(|fix| fix.id == FixId::SEE_THE_FULLER_LOG);
     match (&case.log.remark, case.log.matches.is_empty()) {

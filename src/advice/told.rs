@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::brief::Brief;
 use super::case::Case;
 use super::fit::FitAdvice;
 use super::input::Remembered;
@@ -16,6 +17,9 @@ use super::verdict::Verdict;
 pub struct Advice {
     /// What ran out and why.
     pub verdict: Verdict,
+    /// The verdict in one line, with the easiest way out.
+    #[serde(skip)]
+    pub brief: Brief,
     /// The bytes; `None` where neither log nor machine gives a capacity.
     pub ledger: Option<Ledger>,
     /// Whether the run's model fits, and what would make it; `None` where log and person don't say enough.
@@ -38,9 +42,10 @@ pub struct Advice {
 }
 
 impl Advice {
-    pub fn of(case: &Case<'_>, verdict: Verdict, plan: Plan) -> Advice {
+    pub fn of(case: &Case<'_>, verdict: Verdict, brief: Brief, plan: Plan) -> Advice {
         Advice {
             verdict,
+            brief,
             ledger: case.ledger.clone(),
             fit: case.fit.clone(),
             plan: plan.steps,

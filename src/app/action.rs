@@ -46,8 +46,10 @@ pub enum Action {
     Model,
     /// Whether the run's model fits.
     Fit,
-    /// Which rules led to these causes and steps.
+    /// Why: the evidence, the sums, and which rules led to these causes and fixes.
     Rules,
+    /// Show the log, or go back from it.
+    Log,
     /// Search the input, filter the processes.
     Search,
     NextHit,
@@ -86,6 +88,7 @@ impl Action {
                 | Action::Search
                 | Action::Sort
                 | Action::Zoom
+                | Action::Log
                 | Action::About
                 | Action::Help
         )

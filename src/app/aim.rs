@@ -140,7 +140,7 @@ impl Model {
 }
 
 /// What it is in a word or two, for the footer: `jupyter`, `ollama`, `train.py`.
-fn short_name(row: &GpuProcess) -> String {
+pub(super) fn short_name(row: &GpuProcess) -> String {
     let name = crate::advice::name_of(row);
     let name = name.rsplit_once(" (").map_or(name.as_str(), |(name, _)| name);
     match name.split_once(' ') {

@@ -3,7 +3,7 @@
 
 use ratatui::layout::{Constraint, Layout as Split, Rect};
 
-use super::model::{Region, Tab};
+use super::model::Region;
 
 /// Below this nothing useful fits.
 pub(crate) const SMALLEST: (u16, u16) = (60, 15);
@@ -11,42 +11,54 @@ pub(crate) const SMALLEST: (u16, u16) = (60, 15);
 /// Borders of the log, its lines' numbers and the pointer.
 pub(crate) const LOG_MARGIN: usize = 9;
 
-/// Borders, the verdict's sentence and what the run needed, on a small screen.
-const SENTENCE: u16 = 6;
+/// From this size on the log stands beside the processes, and the selected fix beside the list of fixes.
+const LARGE: (u16, u16) = (110, 30);
+
+/// Rows that the fixes get before processes beyond the first two do: their heading and three of them.
+const LEAST_STEPS: u16 = 4;
 
 /// Where everything is. A region that is not on the screen has an empty area.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// One line: machine, driver, system memory, clock.
+    /// One line: machine, failure, freshness of the readings.
     pub header: Rect,
-    /// The tabs' line, on small screens.
-    pub tabs: Rect,
+    /// The verdict in one line, the easiest way out, and on small screens the decisive line of the log.
+    pub verdict: Rect,
+    /// A bar for each GPU, and the processes.
     pub processes: Rect,
     pub input: Rect,
-    pub why: Rect,
+    /// The fixes as a table.
     pub steps: Rect,
+    /// The selected fix or process in full.
+    pub detail: Rect,
     /// One line: the keys that work now.
     pub footer: Rect,
-    /// Two tabs instead of four regions.
+    /// Regions without borders, the log on a screen of its own.
     pub small: bool,
     /// Too small to draw anything but a word about it.
     pub tiny: bool,
 }
 
-/// What the geometry depends on.
+/// What the geometry depends on. The wants are lines of text, without borders.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub size: (u16, u16),
-    /// Which tab, on small screens.
-    pub tab: Tab,
-    /// The region that has the screen to itself.
-    pub zoomed: Option<Region>,
-    /// How many lines the devices and processes would like, borders included.
+    pub focus: Region,
+    /// Whether the focused region has the screen to itself.
+    pub is_zoomed: bool,
+    /// Whether there is a verdict, and so fixes.
+    pub has_verdict: bool,
+    pub verdict_wants: u16,
+    /// The bars of the GPUs, which are always in view.
+    pub bars_want: u16,
+    /// The bars and the processes.
     pub processes_want: u16,
-    /// How many lines the verdict would like, borders included.
-    pub why_wants: u16,
-    /// How many lines the current step needs, borders included.
     pub steps_want: u16,
+    /// Lines of the proof of what was terminated last, above the fixes.
+    pub proof: u16,
+    pub detail_wants: u16,
+    /// What to do and the command, which are never cut while there is room for them.
+    pub detail_least: u16,
 }
 
 /// Whether nothing useful fits on a screen of this size.
@@ -54,9 +66,9 @@ pub(crate) fn is_tiny(size: (u16, u16)) -> bool {
     size.0 < SMALLEST.0 || size.1 < SMALLEST.1
 }
 
-/// Whether a screen of this size gets two tabs instead of four regions.
+/// Whether a screen of this size has no room for the log beside the processes.
 pub(crate) fn is_small(size: (u16, u16)) -> bool {
-    size.0 < 100 || size.1 < 30
+    size.0 < LARGE.0 || size.1 < LARGE.1
 }
 
 /// Whether a screen of this size has room for one region at a time, once there is a verdict: cut in three, nothing could
@@ -75,6 +87,16 @@ pub(crate) fn page_height(size: (u16, u16)) -> usize {
     usize::from(size.1.saturating_sub(4).max(1))
 }
 
+/// The columns of the text of the selected fix.
+pub(crate) fn detail_width(size: (u16, u16)) -> usize {
+    if is_small(size) { usize::from(size.0.saturating_sub(2)) } else { usize::from(detail_columns(size.0)) - 2 }
+}
+
+/// The columns of the pane beside the fixes, borders included.
+fn detail_columns(columns: u16) -> u16 {
+    (columns * 2 / 5).max(4)
+}
+
 /// Lays the screen out.
 pub(crate) fn layout(shape: Shape) -> Layout {
     let (columns, rows) = shape.size;
@@ -83,18 +105,17 @@ pub(crate) fn layout(shape: Shape) -> Layout {
         return Layout { tiny: true, ..Layout::default() };
     }
     let small = is_small(shape.size);
-    let [header, tabs, body, footer] = Split::vertical([
-        Constraint::Length(1),
-        Constraint::Length(u16::from(small)),
-        Constraint::Min(1),
-        Constraint::Length(1),
-    ])
-    .areas(whole);
-    let frame = Layout { header, tabs, footer, small, ..Layout::default() };
-    if let Some(region) = shape.zoomed {
-        return zoomed(frame, region, shape, body);
+    let [header, body, footer] =
+        Split::vertical([Constraint::Length(1), Constraint::Min(1), Constraint::Length(1)]).areas(whole);
+    let frame = Layout { header, footer, small, ..Layout::default() };
+    let is_alone = shape.is_zoomed || shape.has_verdict && is_cramped(shape.size);
+    match shape.focus {
+        Region::Input if is_alone || small => Layout { input: body, ..frame },
+        Region::Processes if is_alone => Layout { processes: body, ..frame },
+        Region::Steps if is_alone => fixes_alone(frame, shape, body),
+        _ if small => below_each_other(frame, shape, body),
+        _ => side_by_side(frame, shape, body),
     }
-    if small { two_tabs(frame, shape, body) } else { four_regions(frame, shape, body) }
 }
 
 /// As `clamp`, which panics where the least is more than the most; here the least wins.
@@ -102,44 +123,57 @@ fn between(wanted: u16, least: u16, most: u16) -> u16 {
     wanted.min(most).max(least)
 }
 
-fn zoomed(frame: Layout, region: Region, shape: Shape, body: Rect) -> Layout {
-    match region {
-        Region::Processes => Layout { processes: body, ..frame },
-        Region::Input => Layout { input: body, ..frame },
-        Region::Steps => {
-            // Neither the sentence nor the step is cut while there is room for both.
-            let most = body.height.saturating_sub(shape.steps_want).max(body.height * 2 / 5).max(5);
-            let why = between(shape.why_wants, 4, most);
-            let [why, steps] = Split::vertical([Constraint::Length(why), Constraint::Min(5)]).areas(body);
-            Layout { why, steps, ..frame }
-        }
-    }
+fn three(body: Rect, first: u16, second: u16) -> [Rect; 3] {
+    Split::vertical([Constraint::Length(first), Constraint::Length(second), Constraint::Min(0)]).areas(body)
 }
 
-fn two_tabs(frame: Layout, shape: Shape, body: Rect) -> Layout {
-    if shape.tab == Tab::Input {
-        return Layout { input: body, ..frame };
-    }
-    // The sentence and the current step are never cut: the process list gives way first, then the evidence.
-    let steps = between(shape.steps_want, 5, body.height / 2);
-    let sentence = shape.why_wants.min(SENTENCE);
-    let least = shape.processes_want.clamp(3, 4);
-    let processes = between(shape.processes_want, least, body.height.saturating_sub(steps + sentence));
-    let why = between(shape.why_wants, 4, body.height.saturating_sub(steps + processes));
-    let [processes, why, steps] =
-        Split::vertical([Constraint::Length(processes), Constraint::Length(why), Constraint::Min(5)]).areas(body);
-    Layout { processes, why, steps, ..frame }
+fn fixes_alone(frame: Layout, shape: Shape, body: Rect) -> Layout {
+    let verdict = between(shape.verdict_wants, 2, body.height / 3);
+    let borders = if frame.small { 0 } else { 2 };
+    let rest = body.height.saturating_sub(verdict);
+    let detail = between(shape.detail_wants + borders, 3, rest.saturating_sub(3 + borders));
+    let steps = rest.saturating_sub(detail);
+    let [verdict, steps, detail] = three(body, verdict, steps);
+    Layout { verdict, steps, detail, ..frame }
 }
 
-fn four_regions(frame: Layout, shape: Shape, body: Rect) -> Layout {
-    let why = between(shape.why_wants, 5, body.height / 3);
-    let steps = between(shape.steps_want, 6, body.height / 3);
-    // The list may use what verdict and step leave, but not so much that the steps ahead are out of sight.
-    let top = between(shape.processes_want, 9, body.height.saturating_sub(why + steps).max(body.height * 2 / 5));
-    let [top, why, steps] =
-        Split::vertical([Constraint::Length(top), Constraint::Length(why), Constraint::Min(5)]).areas(body);
-    let [processes, input] = Split::horizontal([Constraint::Percentage(57), Constraint::Percentage(43)]).areas(top);
-    Layout { processes, input, why, steps, ..frame }
+fn below_each_other(frame: Layout, shape: Shape, body: Rect) -> Layout {
+    let verdict = between(shape.verdict_wants, 1, body.height / 3);
+    let rest = body.height.saturating_sub(verdict);
+    if !shape.has_verdict {
+        let [verdict, processes, _] = three(body, verdict, rest);
+        return Layout { verdict, processes, ..frame };
+    }
+    // The fixes, the command of the selected one and the GPUs' bars are always in view; the processes give way first.
+    let steps_least = shape.steps_want.min(LEAST_STEPS + shape.proof);
+    let detail_least = shape.detail_least.min(rest / 3);
+    let most = rest.saturating_sub(steps_least + detail_least);
+    let processes = between(shape.processes_want, shape.bars_want.min(most), most);
+    let rest = rest.saturating_sub(processes);
+    let detail = between(shape.detail_wants, detail_least, rest.saturating_sub(shape.steps_want.min(rest * 3 / 5)));
+    let [verdict, processes, below] = three(body, verdict, processes);
+    let [steps, detail] = Split::vertical([Constraint::Min(0), Constraint::Length(detail)]).areas(below);
+    Layout { verdict, processes, steps, detail, ..frame }
+}
+
+fn side_by_side(frame: Layout, shape: Shape, body: Rect) -> Layout {
+    let verdict = between(shape.verdict_wants, 1, body.height / 3);
+    let rest = body.height.saturating_sub(verdict);
+    let bottom_wants = if shape.has_verdict { shape.steps_want.max(shape.detail_wants) + 2 } else { 0 };
+    // Half of the room is the fixes', and what the processes do not need. The log has what the processes have: beside a
+    // verdict its decisive lines are enough, and `L` shows it.
+    let top_wants = (shape.processes_want + 2).max(rest / 3);
+    let bottom = bottom_wants.min((rest / 2).max(rest.saturating_sub(top_wants)));
+    let top = rest.saturating_sub(bottom);
+    let top = if shape.has_verdict { top.min(top_wants) } else { top };
+    let [verdict, top, bottom] = three(body, verdict, top);
+    let [processes, input] = Split::horizontal([Constraint::Percentage(66), Constraint::Min(0)]).areas(top);
+    if !shape.has_verdict {
+        return Layout { verdict, processes, input, ..frame };
+    }
+    let detail = Constraint::Length(detail_columns(bottom.width));
+    let [steps, detail] = Split::horizontal([Constraint::Min(0), detail]).areas(bottom);
+    Layout { verdict, processes, input, steps, detail, ..frame }
 }
 
 impl Layout {
@@ -150,7 +184,7 @@ impl Layout {
             Some(Region::Processes)
         } else if self.input.contains(at) {
             Some(Region::Input)
-        } else if self.steps.contains(at) || self.why.contains(at) {
+        } else if self.steps.contains(at) || self.verdict.contains(at) {
             Some(Region::Steps)
         } else {
             None
@@ -163,34 +197,56 @@ mod tests {
     use super::*;
 
     fn shape(size: (u16, u16)) -> Shape {
-        Shape { size, tab: Tab::Overview, zoomed: None, processes_want: 12, why_wants: 7, steps_want: 9 }
+        Shape {
+            size,
+            focus: Region::Steps,
+            is_zoomed: false,
+            has_verdict: true,
+            verdict_wants: 4,
+            bars_want: 2,
+            processes_want: 7,
+            steps_want: 7,
+            proof: 0,
+            detail_wants: 8,
+            detail_least: 3,
+        }
     }
 
     #[test]
-    fn a_large_screen_has_four_regions_and_a_small_one_two_tabs() {
+    fn a_large_screen_has_the_log_beside_the_processes_and_a_small_one_has_it_alone() {
         let large = layout(shape((120, 40)));
-        assert!(!large.small && [large.processes, large.input, large.why, large.steps].iter().all(|a| a.height >= 5));
+        let all = [large.processes, large.input, large.steps, large.detail];
+        assert!(!large.small && all.iter().all(|area| area.height >= 5), "{large:?}");
         let small = layout(shape((80, 24)));
-        assert!(small.small && small.input.is_empty() && small.steps.height >= 5);
-        let tab = layout(Shape { tab: Tab::Input, ..shape((80, 24)) });
-        assert!(tab.input.height > 15 && tab.steps.is_empty());
+        assert!(small.small && small.input.is_empty() && small.steps.height >= 5, "{small:?}");
+        let log = layout(Shape { focus: Region::Input, ..shape((80, 24)) });
+        assert!(log.input.height > 15 && log.steps.is_empty());
         assert!(layout(shape((59, 24))).tiny);
     }
 
     #[test]
-    fn zoomed_the_verdict_has_what_it_wants_before_the_steps_have_room_to_spare() {
-        let zoomed = |size| layout(Shape { zoomed: Some(Region::Steps), ..shape(size) });
-        assert_eq!((zoomed((80, 24)).why.height, zoomed((80, 24)).steps.height), (7, 14));
-        assert_eq!((zoomed((60, 15)).why.height, zoomed((60, 15)).steps.height), (5, 7));
+    fn the_command_of_the_selected_fix_and_every_gpu_stay_in_view_beside_many_processes() {
+        let many = Shape { processes_want: 60, bars_want: 4, steps_want: 9, ..shape((80, 24)) };
+        let all = layout(many);
+        assert!(all.detail.height >= 3 && all.steps.height >= LEAST_STEPS, "{all:?}");
+        assert!(all.processes.height >= 4, "{all:?}");
+    }
+
+    #[test]
+    fn before_a_log_the_processes_have_the_room_of_the_fixes() {
+        for size in [(80, 24), (120, 40)] {
+            let all = layout(Shape { has_verdict: false, focus: Region::Processes, ..shape(size) });
+            assert!(all.steps.is_empty() && all.detail.is_empty() && all.processes.height > size.1 / 2, "{all:?}");
+        }
     }
 
     #[test]
     fn no_size_breaks_the_geometry() {
         for columns in (0..300).step_by(23) {
             for rows in (0..90).step_by(3) {
-                for zoomed in [None, Some(Region::Steps)] {
-                    let all = layout(Shape { zoomed, ..shape((columns, rows)) });
-                    for area in [all.processes, all.input, all.why, all.steps, all.footer] {
+                for (is_zoomed, has_verdict) in [(false, false), (false, true), (true, true)] {
+                    let all = layout(Shape { is_zoomed, has_verdict, ..shape((columns, rows)) });
+                    for area in [all.verdict, all.processes, all.input, all.steps, all.detail, all.footer] {
                         assert!(area.right() <= columns && area.bottom() <= rows);
                     }
                 }

@@ -17,13 +17,14 @@ use super::gate::Gate;
 use super::keymap::Keymap;
 use super::last::Story;
 use super::layout::{self, Layout, Shape};
+use super::letters::Letters;
 use super::question::Question;
 use super::rows::{Row, rows};
 use super::walk::{Behind, Ending, EndingState, Walk};
 use crate::advice::changed::Difference;
 use crate::advice::release::Release;
 use crate::advice::rerun::apply_all;
-use crate::advice::{Advice, PlannedFix, Situation, Taken, Trial, words};
+use crate::advice::{Advice, PlannedFix, Situation, Taken, Trial};
 use crate::gpu::guard::{Refusal, Viewer};
 use crate::gpu::history::History;
 use crate::gpu::sight;
@@ -34,7 +35,7 @@ use crate::knowledge::page::{Page, Tone};
 use crate::log::PastedLog;
 use crate::report;
 use crate::report::redact::Names;
-use crate::text::broken;
+use crate::text::{broken, shortened};
 use crate::units::{Bytes, WallTime};
 
 /// A part of the screen that can have the focus.
@@ -43,12 +44,6 @@ pub enum Region {
     Processes,
     Input,
     Steps,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tab {
-    Overview,
-    Input,
 }
 
 /// What is laid over the screen, apart from a question.
@@ -221,8 +216,8 @@ pub enum Click {
     Step(usize),
     /// Sorts the processes by the next column.
     Sort,
-    /// Shows this tab of a small screen.
-    Tab(Tab),
+    /// Shows the log.
+    Log,
     /// Selects the item of the list that is open; a second time picks it.
     Item(usize),
 }
@@ -306,6 +301,8 @@ pub struct Processes {
     pub sort: Sort,
     /// When the person last moved in the list, and its order then.
     pub still: Option<(Duration, Vec<RowId>)>,
+    /// The letters of the processes, as the bars and the list show them.
+    pub letters: Letters,
     /// A row was selected before: from then on only the person selects another.
     pub was_selected: bool,
 }
@@ -651,17 +648,12 @@ impl Model {
         self.processes.marked.iter().filter_map(|key| snapshot.held_by(*key)).fold(Bytes::ZERO, Bytes::plus)
     }
 
-    /// Which tab a small screen shows.
-    pub fn tab(&self) -> Tab {
-        if self.focus == Region::Input { Tab::Input } else { Tab::Overview }
-    }
-
     /// Whether the screen is too small for anything.
     pub fn is_tiny(&self) -> bool {
         layout::is_tiny(self.size)
     }
 
-    /// Whether the screen has room for two tabs only.
+    /// Whether the screen has no room for the log beside the processes.
     pub fn is_small(&self) -> bool {
         layout::is_small(self.size)
     }
@@ -772,31 +764,27 @@ impl Model {
 
     /// The geometry for what is on the screen now.
     pub fn layout(&self) -> Layout {
-        let width = usize::from(self.size.0.saturating_sub(6)).max(20);
-        let wrapped = |text: &str| textwrap::wrap(text, width).len();
-        let said: usize = self.why().iter().map(|line| wrapped(line)).sum();
-        // Before there is a log: how to give one, and what is worth a look.
-        let why = if self.advice.is_some() { said } else { 4 };
-        let brief = self.is_small();
-        let step: usize = self
-            .current_step()
-            .into_iter()
-            .flat_map(|planned| &planned.steps)
-            .flat_map(|step| words::step(step, brief))
-            .map(|said| wrapped(said.text()))
-            .sum();
-        // What is waited for takes two lines more, and some of what comes next should be seen.
-        let step = if step == 0 && self.awaited().is_some() { 4 } else { step };
         let lines = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
+        let bars = self.bars();
+        let (detail_wants, detail_least) = super::detail::heights(self, layout::detail_width(self.size));
         layout::layout(Shape {
             size: self.size,
-            tab: self.tab(),
-            zoomed: (self.zoomed || self.has_one_region()).then_some(self.focus),
-            processes_want: lines(self.processes_want()),
-            why_wants: lines(why + 2 + if brief { 0 } else { self.picture_lines(width) }),
-            // Its title, its keys, what was ended last, and the borders.
-            steps_want: lines(step + 4 + 2 * self.endings.len().min(1)),
+            focus: self.focus,
+            is_zoomed: self.zoomed,
+            has_verdict: self.has_fixes(),
+            verdict_wants: lines(self.verdict_wants()),
+            bars_want: lines(bars + 2),
+            processes_want: lines(self.processes_want(bars)),
+            steps_want: lines(self.steps_want()),
+            proof: lines(self.lines_of_proof()),
+            detail_wants: lines(detail_wants),
+            detail_least: lines(detail_least),
         })
+    }
+
+    /// Whether there are fixes, or proofs of what was terminated.
+    pub fn has_fixes(&self) -> bool {
+        self.advice.is_some() || !self.endings.is_empty()
     }
 
     /// Whether the screen shows the region in focus alone.
@@ -804,34 +792,62 @@ impl Model {
         self.advice.is_some() && layout::is_cramped(self.size)
     }
 
-    /// The bar and its sums in words, where there is a picture.
-    fn picture_lines(&self, width: usize) -> usize {
-        let sums = self.advice.as_ref().and_then(words::sums);
-        sums.map_or(0, |sums| 1 + textwrap::wrap(&sums, width).len())
+    /// How many lines the bars of the GPUs take: more than four stand in two columns on a small screen.
+    pub fn bars(&self) -> usize {
+        let count = self.snapshot().map_or(0, |snapshot| snapshot.devices.len());
+        if self.has_two_columns_of_bars() { count.div_ceil(2) } else { count }
     }
 
-    /// How many lines the devices and processes would like, borders included.
-    fn processes_want(&self) -> usize {
-        let Some(snapshot) = self.snapshot() else { return 5 };
+    /// Whether the GPUs' bars stand in two columns.
+    pub fn has_two_columns_of_bars(&self) -> bool {
+        self.is_small() && self.snapshot().is_some_and(|snapshot| snapshot.devices.len() > 4)
+    }
+
+    /// The lines under the verdict: the easiest way out or the cause, and how the failure differs from an earlier one.
+    /// On a screen without room the rest is behind `v`.
+    pub fn under_the_verdict(&self, width: usize) -> Vec<String> {
+        let Some(advice) = &self.advice else { return Vec::new() };
+        let most = if self.is_small() { 2 } else { 3 };
+        let mut lines = shortened(&advice.brief.next, width, most);
+        // Of a second failure, how it differs is what one asks first.
+        let compared = self.compared();
+        let room = if self.is_small() { 2 } else { 4 };
+        lines.extend(compared.iter().flat_map(|text| shortened(text, width, 2)).take(room));
+        lines
+    }
+
+    fn verdict_wants(&self) -> usize {
+        let width = usize::from(self.size.0.saturating_sub(4));
+        if self.advice.is_none() {
+            return 3;
+        }
+        let decisive = usize::from(self.is_small() && self.size.1 >= 20);
+        let blank = usize::from(self.size.1 >= 24);
+        1 + self.under_the_verdict(width).len() + decisive + blank
+    }
+
+    /// The heading, the fixes that were left and those ahead, and the proof of what was ended last.
+    fn steps_want(&self) -> usize {
+        1 + self.walk.behind.len() + self.steps_ahead().len().max(1) + self.lines_of_proof()
+    }
+
+    fn lines_of_proof(&self) -> usize {
+        2 * self.endings.len().min(1)
+    }
+
+    /// How many lines the bars and the processes would like, with their heading.
+    fn processes_want(&self, bars: usize) -> usize {
+        let Some(snapshot) = self.snapshot() else { return 3 };
+        let rows = self.rows().len();
         if matches!(snapshot.driver, Driver::Unavailable { .. }) {
-            let rows = 2 * self.rows().len();
-            return if rows == 0 { 10 } else { 12 + rows };
+            return 8 + rows;
         }
         let unlisted = |device: &&Device| device.unaccounted_bytes.value().is_some_and(|bytes| bytes >= Bytes::mib(1));
         let unlisted = snapshot.devices.iter().filter(unlisted).count();
-        let (devices, rows) = (snapshot.devices.len(), self.rows().len());
-        let width = if self.is_small() { self.size.0 } else { self.size.0.saturating_mul(57) / 100 };
+        let width = if self.is_small() { self.size.0 } else { self.size.0.saturating_mul(66) / 100 };
         let remarks: usize =
             self.remarks(usize::from(width.saturating_sub(2))).into_iter().map(|(_, lines)| lines.len()).sum();
-        if self.is_small() && self.advice.is_none() {
-            // Before there is a log nothing else needs the room.
-            3 + devices + rows + unlisted + remarks
-        } else if self.is_small() {
-            let unlisted = snapshot.devices.iter().filter(|device| sight::unexplained(device).is_some()).count();
-            2 + devices + rows.min(3) + unlisted + remarks
-        } else {
-            2 + 3 * devices + 2 * rows + unlisted + remarks
-        }
+        bars + 2 + rows + unlisted + remarks
     }
 
     /// What is said below each device, or (`None`) below all of them, of what can't be seen from here; wrapped.
@@ -846,14 +862,6 @@ impl Model {
             textwrap::wrap(text, width.saturating_sub(2).max(20)).into_iter().map(|line| line.into_owned()).collect()
         };
         all.map(|(device, text)| (device, wrapped(&text))).collect()
-    }
-
-    /// The verdict in lines, the sentence first.
-    pub fn why(&self) -> Vec<String> {
-        match &self.advice {
-            Some(advice) => words::verdict(advice).into_iter().chain(self.compared()).collect(),
-            None => vec![],
-        }
     }
 
     /// How this failure differs from the one before, and this run from one that worked.

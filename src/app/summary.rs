@@ -4,7 +4,7 @@
 use super::Model;
 use super::model::Source;
 use super::walk::{EndingState, Mark};
-use crate::advice::{causes, why};
+use crate::advice::{causes, why, words};
 use crate::knowledge::diagnosis::Phase;
 use crate::knowledge::page::{Page, Tone};
 use crate::report::markdown::Walked;
@@ -87,10 +87,14 @@ pub(crate) fn fit(model: &Model) -> Option<Page> {
     Some(page)
 }
 
-/// Which rules led to these causes and steps.
+/// Why: the verdict in sentences with its evidence and sums, and which rules led to these causes and fixes.
 pub(crate) fn rules(model: &Model) -> Option<Page> {
+    let advice = model.advice.as_ref()?;
     let mut page = Page::default();
-    for part in why::explained(model.advice.as_ref()?) {
+    for line in words::verdict(advice).into_iter().chain(words::sums(advice)).chain(model.compared()) {
+        page.add(Tone::Text, line);
+    }
+    for part in why::explained(advice) {
         page.part(part.heading);
         for line in part.lines {
             page.add(Tone::Text, line);

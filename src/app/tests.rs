@@ -645,9 +645,12 @@ fn what_the_filter_hides_is_neither_marked_nor_selected_nor_asked_about() {
 /// The lines within the dialog's frame.
 fn dialog(session: &Session) -> Vec<String> {
     let screen = crate::ui::drawn(&session.model);
-    let within = |line: &str| line.split_once("┃ ").map(|(_, text)| text.to_owned());
-    let lines = screen.lines().skip_while(|line| !line.contains("? ━")).skip(1);
-    lines.take_while(|line| !line.contains("━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━")).filter_map(within).collect()
+    let mut lines = screen.lines().skip_while(|line| !line.contains("? ━"));
+    let title = lines.next().unwrap_or_default();
+    let left = title.chars().take_while(|sign| *sign != '?').collect::<String>();
+    let left = left.chars().count() - left.chars().rev().take_while(|sign| *sign != '┏').count();
+    let lines = lines.take_while(|line| line.chars().nth(left - 1) == Some('┃'));
+    lines.map(|line| line.chars().skip(left + 1).take_while(|sign| *sign != '┃').collect()).collect()
 }
 
 /// As root, at the question about this process.
@@ -752,7 +755,7 @@ fn the_footer_names_whom_x_is_about_and_offers_nothing_that_does_nothing() {
     let mut session = Session::with_log();
     assert!(footer(&session).contains("x terminate train.py 4242"), "{}", footer(&session));
     session.send(Msg::Resize(60, 15));
-    assert!(footer(&session).contains("x terminate 4242"), "{}", footer(&session));
+    assert!(footer(&session).contains("x terminate train.py 4242"), "{}", footer(&session));
     session.send(Msg::Resize(120, 40));
     session.model.focus = Region::Input;
     assert!(!footer(&session).contains("terminate"), "{}", footer(&session));
@@ -1043,7 +1046,7 @@ fn the_words_of_the_field_are_behind_the_help() {
     session.press(KeyCode::End);
     assert!(crate::ui::drawn(&session.model).contains("zombie"));
     session.press(KeyCode::Tab);
-    assert!(crate::ui::drawn(&session.model).contains("take the step"));
+    assert!(crate::ui::drawn(&session.model).contains("copy command"));
     session.press(KeyCode::Enter);
     assert_eq!(session.model.overlay, None, "Enter is about what lies on top");
 }
@@ -2154,7 +2157,7 @@ fn a_second_failure_is_held_against_the_first_and_only_what_was_tried_stays_behi
     assert!(session.model.question.is_none(), "no question about replacing");
     let said = session.model.walk.compared.clone().unwrap();
     assert!(said.starts_with("It asked for 12.0 GiB with 6.1 GiB free; before, for 14.0 GiB"), "{said}");
-    assert!(session.model.why().contains(&said));
+    assert!(session.model.compared().contains(&said));
     let behind: Vec<_> = session.model.walk.behind.iter().map(|behind| behind.id.clone()).collect();
     assert_eq!(behind, [tried], "what was skipped may be the answer this time");
     let plan = &session.model.advice.as_ref().unwrap().plan;
@@ -2236,7 +2239,7 @@ fn a_log_that_worked_is_compared_and_the_failure_stays() {
     let differences = session.model.input.since_it_worked.known().unwrap();
     assert!(differences.iter().any(|one| one.explains && one.before.as_deref() == Some("8192")), "{differences:?}");
     assert!(std::sync::Arc::ptr_eq(session.model.input.log.as_ref().unwrap(), &failed));
-    let why = session.model.why().join("\n");
+    let why = session.model.compared().join("\n");
     assert!(why.contains("8192") && why.contains("65536"), "{why}");
     session.press(KeyCode::Char('g'));
     session.paste(KV_LOG);
@@ -2561,9 +2564,9 @@ mod pointing_and_picking {
     #[test]
     fn a_click_selects_the_row_that_stands_there() {
         let mut session = three();
-        click_on(&mut session, "70   5.0 GiB");
+        click_on(&mut session, "5.0      70");
         assert_eq!((session.model.focus, session.model.selected().unwrap().id.pid), (Region::Processes, 70));
-        click_on(&mut session, "VRAM▾");
+        click_on(&mut session, "GiB▾");
         assert_eq!(pids(&session)[0], 60, "by user, ada first");
     }
 
@@ -2596,7 +2599,7 @@ mod pointing_and_picking {
         let mut session = Session::with_log();
         let selected: Option<RowId> = session.model.processes.selected;
         session.press(KeyCode::Char('x'));
-        click_on(&mut session, "5177   6.0 GiB");
+        click_on(&mut session, "6.0    5177");
         assert_eq!(session.model.processes.selected, selected);
         assert!(session.model.question.is_some());
     }

@@ -35,6 +35,11 @@ impl Page {
         Page { paragraphs: vec![(Tone::Text, text.into())], ..Page::default() }
     }
 
+    /// Its title, where it has one.
+    pub fn title(&self) -> Option<&str> {
+        self.paragraphs.iter().find(|(tone, _)| *tone == Tone::Title).map(|(_, text)| text.as_str())
+    }
+
     pub fn add(&mut self, tone: Tone, text: impl Into<String>) {
         self.paragraphs.push((tone, text.into()));
     }

@@ -175,10 +175,10 @@ pub(super) fn place(model: &Model, area: Rect, width: u16, height: u16) -> Optio
             height,
         })
     };
-    if layout.why.is_empty() {
+    if layout.verdict.is_empty() {
         return None;
     }
-    beside(layout.steps.y, layout.steps.bottom()).or_else(|| beside(layout.processes.y, layout.why.y))
+    beside(layout.steps.y, layout.steps.bottom()).or_else(|| beside(layout.processes.y, layout.processes.bottom()))
 }
 
 #[cfg(test)]

@@ -10,15 +10,33 @@ use super::picture::Picture;
 use super::theme::Theme;
 use crate::app::Model;
 use crate::app::action::Action;
+use crate::app::detail::enter_in_words;
 use crate::app::keymap::Binding;
-use crate::app::model::{Click, Purpose, Region, Target};
+use crate::app::model::{Purpose, Region, Target};
 use unicode_width::UnicodeWidthStr;
 
 /// Columns for what `x` does and to whom.
 const TARGET: usize = 34;
 
 /// Columns that the keys which are always there need beside it.
-const BESIDE: usize = 40;
+const BESIDE: usize = 24;
+
+/// What is needed first.
+const BY_NEED: [Action; 10] = [
+    Action::End,
+    Action::Enter,
+    Action::Works,
+    Action::DidNotHelp,
+    Action::Rules,
+    Action::Log,
+    Action::Fit,
+    Action::Back,
+    Action::FailedAgain,
+    Action::Command,
+];
+
+/// From so many columns on each key has its words.
+const WITH_ALL_WORDS: usize = 100;
 
 /// Always there, whatever else fits.
 const LAST: [Action; 3] = [Action::NextRegion, Action::Help, Action::Quit];
@@ -30,8 +48,8 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
         let (what, keys) = match prompt.purpose {
             Purpose::Filter => ("filter", "Enter done, Esc leave"),
             Purpose::Search => ("search", "Enter done, Esc leave"),
-            Purpose::Model => ("which model? (such as llama 3.1 8b Q4_K_M)", "Enter done, Esc skip"),
-            Purpose::Command => ("what did you run? (type or paste it)", "Enter done, Esc skip"),
+            Purpose::Model => ("model, such as llama 3.1 8b Q4_K_M", "Enter done, Esc skip"),
+            Purpose::Command => ("command that failed", "Enter done, Esc skip"),
         };
         // The end is where one types.
         let room = width.saturating_sub(what.width() + keys.width() + 8).max(10);
@@ -51,37 +69,39 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
         return picture.lines(area, [Line::styled(" typing: Esc when done", theme.quiet)]);
     }
     let offered = offered(model, width.saturating_sub(BESIDE).min(TARGET));
-    let last = offered.iter().filter(|offer| LAST.contains(&offer.binding.action));
-    let first: Vec<&Offer<'_>> = offered.iter().filter(|offer| !LAST.contains(&offer.binding.action)).collect();
-    // First what is needed after each step, last what the step itself shows beside it, and what would do nothing yet.
-    let at_the_step = |code| targets.iter().any(|target| target.does == Click::Press(code));
-    let rank = |offer: &&&Offer<'_>| match offer.binding.action {
-        Action::End => 0,
-        Action::Works | Action::FailedAgain => 1,
-        Action::Back if !model.walk.behind.is_empty() => 2,
-        Action::Back => 4,
-        Action::Enter | Action::Skip if model.focus == Region::Steps => 4 * u8::from(at_the_step(offer.binding.code)),
-        _ => 3,
+    let (last, first): (Vec<Offer<'_>>, Vec<Offer<'_>>) =
+        offered.into_iter().partition(|offer| LAST.contains(&offer.binding.action));
+    // Where there is little room, the keys that everybody knows go without words.
+    let last: Vec<Offer<'_>> = match width {
+        ..WITH_ALL_WORDS => last.into_iter().map(|offer| Offer { words: Cow::Borrowed(""), ..offer }).collect(),
+        _ => last,
     };
-    let mut by_need: Vec<&&Offer<'_>> = first.iter().collect();
-    by_need.sort_by_key(rank);
-    let reserved: usize = last.clone().map(wide).sum();
-    let mut room = width.saturating_sub(reserved + 1);
-    let mut fit: Vec<&Offer<'_>> = Vec::new();
+    let mut room = width.saturating_sub(last.iter().map(wide).sum::<usize>() + 1);
+    let mut by_need: Vec<&Offer<'_>> = first.iter().collect();
+    by_need.sort_by_key(|offer| need(model, offer.binding.action));
+    let mut fit: Vec<Action> = Vec::new();
     for offer in by_need {
         if wide(offer) <= room {
             room -= wide(offer);
-            fit.push(offer);
+            fit.push(offer.binding.action);
         }
     }
     // In the order of the table all the same.
-    let shown_here = first.iter().filter(|offer| fit.iter().any(|fit| std::ptr::eq(*fit, **offer)));
-    let mut spans: Vec<Span<'static>> = shown_here.flat_map(|offer| shown(offer, theme)).collect();
-    spans.extend(last.flat_map(|offer| shown(offer, theme)));
+    let seen = first.iter().filter(|offer| fit.contains(&offer.binding.action)).chain(&last);
+    let mut spans: Vec<Span<'static>> = seen.flat_map(|offer| shown(offer, theme)).collect();
     spans.pop();
     let line = Line::from(spans);
     super::pressable(theme, &line, (area.x, area.y), false, targets);
     picture.lines(area, [line]);
+}
+
+/// How soon a key is shown where not all of them have room: its place in the list.
+fn need(model: &Model, action: Action) -> usize {
+    // There is nothing to undo before the first fix was left.
+    if action == Action::Back && model.walk.behind.is_empty() {
+        return usize::MAX;
+    }
+    BY_NEED.iter().position(|known| *known == action).unwrap_or(BY_NEED.len())
 }
 
 /// A key with what it does at this moment.
@@ -102,25 +122,32 @@ fn words<'a>(model: &Model, binding: &'a Binding, columns: usize) -> Option<Cow<
     let has_rows = || !model.rows().is_empty();
     match binding.action {
         Action::End => model.end_in_words(columns).map(Cow::Owned),
+        Action::Enter if model.focus == Region::Steps => {
+            model.current_step().map(|step| Cow::Borrowed(enter_in_words(model, step)))
+        }
         Action::Enter | Action::Mark if model.focus == Region::Processes => {
             model.selected().is_some().then_some(Cow::Borrowed(binding.words))
         }
         Action::Search | Action::Sort if model.focus == Region::Processes => {
             has_rows().then_some(Cow::Borrowed(binding.words))
         }
+        Action::Rules | Action::About | Action::LogThatWorked if model.advice.is_none() => None,
+        Action::Log if model.input.log.is_none() => None,
         _ => Some(Cow::Borrowed(binding.words)),
     }
 }
 
 /// Columns that a key with its words takes.
 fn wide(offer: &Offer<'_>) -> usize {
-    offer.binding.shown.width() + offer.words.width() + 4
+    let words = if offer.words.is_empty() { 0 } else { offer.words.width() + 1 };
+    offer.binding.shown.width() + words + 3
 }
 
 fn shown(offer: &Offer<'_>, theme: &Theme) -> [Span<'static>; 3] {
+    let words = if offer.words.is_empty() { String::new() } else { format!(" {}", offer.words) };
     [
         Span::styled(format!(" {}", offer.binding.shown), theme.key),
-        Span::styled(format!(" {}", offer.words), theme.quiet),
+        Span::styled(words, theme.quiet),
         Span::styled(format!(" {}", theme.sign("·", "|")), theme.quiet),
     ]
 }

@@ -8,7 +8,7 @@ use super::picture::Picture;
 use super::theme::Theme;
 use crate::app::Model;
 use crate::app::action::Action;
-use crate::app::model::{Click, LookedAt, Region, Source, Tab, Target};
+use crate::app::model::{LookedAt, Source};
 use crate::gpu::Driver;
 use unicode_width::UnicodeWidthStr;
 
@@ -78,34 +78,18 @@ fn freshness(model: &Model, theme: &Theme) -> (String, ratatui::style::Style) {
     if let Some((device, wanted)) = model.walk.waits_for {
         return (format!("waiting for {wanted} on GPU {device} · Esc stops it"), theme.title);
     }
+    if let Some(failure) = failure(model) {
+        return (failure, theme.quiet);
+    }
     let time = model.wall.time_of_day(&model.config.zone);
     match model.snapshot() {
         Some(_) => (format!("{every} · {time}"), theme.quiet),
-        None => ("asking the driver…".into(), theme.quiet),
+        None => ("reading the GPUs…".into(), theme.quiet),
     }
 }
 
-/// Draws the tabs of small screens.
-pub(super) fn tabs(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, targets: &mut Vec<Target>) {
-    if area.is_empty() {
-        return;
-    }
-    let other = if model.tab() == Tab::Overview { (22, 7) } else { (1, 20) };
-    let does = Click::Tab(if model.tab() == Tab::Overview { Tab::Input } else { Tab::Overview });
-    targets.push(Target { area: Rect { x: area.x + other.0, width: other.1, ..area }, does, on_top: false });
-    let style = |on: bool| if on { theme.selected } else { theme.quiet };
-    let (gpus, steps) = match model.focus {
-        focus if model.has_one_region() => (focus == Region::Processes, focus == Region::Steps),
-        _ => (model.tab() == Tab::Overview, model.tab() == Tab::Overview),
-    };
-    let line = Line::from(vec![
-        Span::raw(" "),
-        Span::styled(" GPUs ", style(gpus)),
-        Span::styled("· ", style(gpus && steps)),
-        Span::styled("Why · Steps ", style(steps)),
-        Span::raw(" "),
-        Span::styled(" Input ", style(model.tab() == Tab::Input)),
-        Span::styled("   Tab: the next region", theme.quiet),
-    ]);
-    picture.lines(area, [line]);
+/// What the log is about, and the line that says so.
+fn failure(model: &Model) -> Option<String> {
+    let line = model.input.diagnosis.as_ref()?.matches.first()?.line;
+    Some(format!("{} · log line {line}", model.input.pages.first()?.title()?))
 }

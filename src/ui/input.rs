@@ -41,7 +41,7 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
 
 fn title(model: &Model, width: usize) -> String {
     let title = match &model.input.log {
-        _ if model.input.typing.is_some() => " Input: type the error, Esc when done ".to_owned(),
+        _ if model.input.typing.is_some() => " Log: type the error, Esc when done ".to_owned(),
         Some(log) => {
             let shortened = model.input.diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.is_shortened);
             let lines = match log.line_count() {
@@ -50,7 +50,7 @@ fn title(model: &Model, width: usize) -> String {
                 _ => "lines",
             };
             let count = log.line_count();
-            let title = format!(" Input · {count} {lines}, {} ", model.input.origin);
+            let title = format!(" Log · {count} {lines}, {} ", model.input.origin);
             let more = unread(model);
             let long = match &more {
                 Some(more) => format!("{title}· {more} "),
@@ -59,11 +59,11 @@ fn title(model: &Model, width: usize) -> String {
             match more {
                 _ if long.width() + 2 <= width => long,
                 // What was not read says more than what it is called.
-                Some(more) => format!(" Input · {more} "),
+                Some(more) => format!(" Log · {more} "),
                 None => title,
             }
         }
-        None => " Input: paste the error here ".to_owned(),
+        None => " Log: paste the error here ".to_owned(),
     };
     cut(&title, width.saturating_sub(2))
 }

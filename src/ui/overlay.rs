@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::format::{age, cut, cut_middle, exactly, paragraph};
+use super::format::{cut, cut_middle, exactly, paragraph};
 use super::picture::Picture;
 use super::theme::Theme;
 use crate::advice::release::Release;
@@ -344,7 +344,7 @@ fn named(
     let whose = if victim.yours { "yours".to_owned() } else { format!("{}'s", victim.user) };
     let now = model.snapshot().map(|snapshot| snapshot.taken_at);
     let since = match victim.started_at.zip(now) {
-        Some((then, now)) => format!("started {} ago", age(then, now)),
+        Some((then, now)) => format!("started {} ago", then.age_at(now)),
         None => "start unknown".to_owned(),
     };
     let mut facts = format!("{whose} · {since} · {}", victim.holding());

@@ -38,6 +38,11 @@ impl Look {
         let dim = cell.modifier.contains(Modifier::DIM);
         let ink = match cell.fg {
             Color::Cyan => "#39c5cf",
+            Color::Indexed(173) => "#d7875f",
+            Color::Indexed(67) => "#5f87af",
+            Color::Indexed(137) => "#af875f",
+            Color::Indexed(103) => "#8787af",
+            Color::Indexed(143) => "#afaf5f",
             Color::Magenta => "#d2a8ff",
             Color::Green => "#56d364",
             Color::Red => "#ff7b72",

@@ -1,13 +1,15 @@
-//! Owns the pane of devices and processes: a bar a device that adds up, its processes by memory, and a row for the
-//! memory that no listed process accounts for.
+//! Owns the region of GPUs and processes: a bar for each GPU, then one table of all processes by memory, then the memory
+//! that no process accounts for.
 
 use ratatui::layout::Rect;
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
+use unicode_width::UnicodeWidthStr;
 
-use super::format::{age, bar, cut, exactly, paragraph, sparkline, ten_minutes};
+use super::format::{cut, exactly, paragraph};
+use super::gpus;
 use super::picture::Picture;
 use super::theme::Theme;
-use crate::advice::short_card;
 use crate::advice::supervisor::Supervisor;
 use crate::app::Model;
 use crate::app::model::{Click, Region, Sort, Target};
@@ -16,38 +18,55 @@ use crate::app::update::evidence_of;
 use crate::gpu::{Device, Driver, GpuProcess, ProcessKind, Reading, Snapshot, sight};
 use crate::units::Bytes;
 
-/// Columns of pointer, PID and VRAM, with their blanks.
-const NUMBERS: usize = 21;
-/// Columns of the user, from so many columns of the pane on and in narrower ones.
-const USER: (usize, usize, usize) = (72, 9, 6);
-/// Columns of the activity, and of the age with its blanks.
+/// Columns of the fields, without the blanks between them.
+const VRAM: usize = 6;
+const PID: usize = 7;
 const STATE: usize = 12;
 const AGE: usize = 6;
-
-/// From so many columns on the last ten minutes are drawn.
+/// Columns of the user in a narrow and in a wide table, which begins at so many columns.
+const USER: (usize, usize) = (6, 9);
 const WIDE: usize = 100;
-/// Columns of a process's last ten minutes.
-const HISTORY: usize = 30;
+/// From so many columns on the command line stands behind the name of the program.
+const WITH_COMMAND: usize = 120;
 
 pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, targets: &mut Vec<Target>) {
     if area.is_empty() {
         return;
     }
-    let block = super::frame(theme, title(model), model.focus == Region::Processes);
-    let inner = block.inner(area);
-    picture.frame(area, block);
-    let mut clicks = Vec::new();
-    let (lines, selected) = lines(model, theme, inner, &mut clicks);
-    let height = usize::from(inner.height);
-    // The selected row stays in sight; else the top does.
-    let top = selected.map_or(0, |line| (line + 2).saturating_sub(height)).min(lines.len().saturating_sub(height));
-    picture.lines(inner, lines.into_iter().skip(top));
-    targets
-        .extend(clicks.into_iter().filter_map(|(line, does)| super::line_target(inner, line.checked_sub(top)?, does)));
+    let inner = super::region(model, theme, title(model), Region::Processes, area, picture);
+    let width = usize::from(inner.width);
+    let Some(snapshot) = model.snapshot() else {
+        let text = format!("Reading the GPUs{}", theme.sign("…", "..."));
+        return picture.lines(inner, paragraph(&text, width, theme.quiet));
+    };
+    if let Driver::Unavailable { unavailable } = &snapshot.driver {
+        return without_driver(model, snapshot, unavailable, theme, inner, picture, targets);
+    }
+    let mut above = gpus::bars(model, theme, width);
+    if snapshot.devices.is_empty() {
+        above = paragraph("The driver answers, but lists no GPU that is visible here.", width, theme.quiet);
+    }
+    for (_, said) in model.remarks(width) {
+        above.extend(said.into_iter().map(|line| Line::styled(format!("  {line}"), theme.title)));
+    }
+    // The bars stay in view; of what is said of them, as much as leaves room for the first processes.
+    let most = usize::from(inner.height.saturating_sub(3)).max(model.bars());
+    above.truncate(most);
+    let bars = u16::try_from(above.len()).unwrap_or(u16::MAX).min(inner.height);
+    let table = Rect { y: inner.y + bars, height: inner.height - bars, ..inner };
+    picture.lines(Rect { height: bars, ..inner }, above);
+    let shape = Columns::of(model, width);
+    if table.height > 1 {
+        let heading = Rect { height: 1, ..table };
+        targets.extend(super::line_target(heading, 0, Click::Sort));
+        picture.lines(heading, [Line::styled(shape.heading(model, theme), theme.quiet)]);
+    }
+    let body = Rect { y: table.y + 1, height: table.height.saturating_sub(1), ..table };
+    rows(model, theme, snapshot, &shape, body, picture, targets);
 }
 
 fn title(model: &Model) -> String {
-    let mut title = " GPUs and who holds them ".to_owned();
+    let mut title = " GPUs & processes ".to_owned();
     if !model.processes.filter.is_empty() {
         title.push_str(&format!("· filter \"{}\" ", model.processes.filter));
     }
@@ -57,293 +76,198 @@ fn title(model: &Model) -> String {
     title
 }
 
-fn lines(
+/// Draws the rows from the first that keeps the highlighted one in view.
+fn rows(
     model: &Model,
     theme: &Theme,
+    snapshot: &Snapshot,
+    shape: &Columns,
     area: Rect,
-    clicks: &mut Vec<(usize, Click)>,
-) -> (Vec<Line<'static>>, Option<usize>) {
-    let Some(snapshot) = model.snapshot() else {
-        return (paragraph("Asking the driver who holds GPU memory…", usize::from(area.width), theme.quiet), None);
-    };
-    if let Driver::Unavailable { unavailable } = &snapshot.driver {
-        return no_driver(model, snapshot, unavailable, theme, usize::from(area.width));
-    }
-    let mut lines = Vec::new();
-    let mut selected = None;
-    let compact = area.height < 10;
-    let width = usize::from(area.width);
-    let remarks = model.remarks(width);
+    picture: &mut Picture,
+    targets: &mut Vec<Target>,
+) {
     let rows = model.rows();
     let highlighted = model.highlighted();
-    let is_selected = |row: &Row<'_>| highlighted == Some(row.id);
-    // What lies below the last line that can be seen is not written at all: there may be hundreds of rows.
-    let one_is = rows.iter().any(is_selected);
+    let unattributed: Vec<Line<'static>> =
+        snapshot.devices.iter().filter_map(|device| unaccounted(device, theme, shape)).collect();
     let height = usize::from(area.height);
-    let is_full = |lines: &Vec<Line<'_>>, selected: Option<usize>| match selected {
-        Some(line) => lines.len() >= height.max(line + 2),
-        None => !one_is && lines.len() >= height,
-    };
-    'devices: for device in &snapshot.devices {
-        lines.extend(device_lines(model, theme, device, width, compact));
-        let here = rows.iter().filter(|row| row.id.device == device.index);
-        let (holders, listed): (Vec<&Row<'_>>, Vec<&Row<'_>>) = here.partition(|row| row.unlisted);
-        if !listed.is_empty() && !compact {
-            clicks.push((lines.len(), Click::Sort));
-            lines.push(Line::styled(heading(model.processes.sort, theme, width), theme.quiet));
-        }
-        let unexplained = unaccounted(device, theme).filter(|_| !compact || sight::unexplained(device).is_some());
-        for (at, row) in listed.iter().chain(&holders).enumerate() {
-            if is_full(&lines, selected) {
-                break 'devices;
-            }
-            if at == listed.len() {
-                lines.extend(unexplained.clone());
-            }
-            if is_selected(row) {
-                selected = Some(lines.len());
-            }
-            let first = lines.len();
-            lines.extend(row_lines(model, theme, snapshot, row, width, (compact, is_selected(row))));
-            clicks.extend((first..lines.len()).map(|line| (line, Click::Row(row.id))));
-        }
-        if holders.is_empty() {
-            lines.extend(unexplained);
-        }
-        let here = remarks.iter().filter(|(of, _)| *of == Some(device.index));
-        lines.extend(here.flat_map(|(_, said)| said).map(|line| Line::styled(format!("  {line}"), theme.title)));
+    let at = rows.iter().position(|row| highlighted == Some(row.id));
+    let count = rows.len() + unattributed.len();
+    // The last line says how many rows are out of sight.
+    let room = if count > height { height.saturating_sub(1) } else { height };
+    let first = at.map_or(0, |at| (at + 1).saturating_sub(room));
+    let mut lines = Vec::new();
+    for row in rows.iter().skip(first).take(room) {
+        targets.extend(super::line_target(area, lines.len(), Click::Row(row.id)));
+        lines.push(row_line(model, theme, snapshot, row, shape, highlighted == Some(row.id)));
     }
-    let all = remarks.iter().filter(|(of, _)| of.is_none());
-    lines.extend(all.flat_map(|(_, said)| said).map(|line| Line::styled(format!("  {line}"), theme.title)));
-    if snapshot.devices.is_empty() {
-        lines = paragraph("The driver answers, but lists no GPU that may be seen from here.", width, theme.quiet);
+    let left = room.saturating_sub(lines.len());
+    lines.extend(unattributed.into_iter().take(left));
+    let hidden = count.saturating_sub(lines.len());
+    if hidden > 0 && lines.len() < height {
+        let text = format!("  {} {hidden} more", theme.sign("…", "..."));
+        lines.push(Line::styled(text, theme.quiet));
     }
-    (lines, selected)
+    picture.lines(area, lines);
 }
 
-fn no_driver(
+fn without_driver(
     model: &Model,
     snapshot: &Snapshot,
     why: &str,
     theme: &Theme,
-    width: usize,
-) -> (Vec<Line<'static>>, Option<usize>) {
+    area: Rect,
+    picture: &mut Picture,
+    targets: &mut Vec<Target>,
+) {
+    let width = usize::from(area.width);
     let maker = model.input.diagnosis.as_ref().and_then(crate::advice::machine::maker);
     let said = match maker {
-        Some(maker) => format!(
-            "The log is about an {maker} card. I can watch NVIDIA's cards only, so nothing is listed here; what the log says I judge all the same."
-        ),
+        Some(maker) => {
+            format!(
+                "The log is about an {maker} GPU. Only NVIDIA GPUs are read live; the log is diagnosed all the same."
+            )
+        }
         None => crate::advice::naming::sentence(why),
     };
     let mut lines = paragraph(&said, width, theme.sentence);
     for (_, said) in model.remarks(width) {
         lines.extend(said.into_iter().map(|line| Line::styled(line, theme.title)));
     }
-    let mut selected = None;
-    let (rows, highlighted) = (model.rows(), model.highlighted());
-    if !rows.is_empty() {
-        // Programs that were running keep their memory also where the driver no longer answers.
-        lines.push(Line::raw(""));
-        lines.push(Line::styled("These have the driver open:", theme.title));
-    }
-    for row in &rows {
-        let is_selected = highlighted == Some(row.id);
-        if is_selected {
-            selected = Some(lines.len());
-        }
-        lines.extend(row_lines(model, theme, snapshot, row, width, (false, is_selected)));
-    }
     let host = &snapshot.host;
     if let (Some(total), Some(available)) = (host.memory_total_bytes.value(), host.memory_available_bytes.value()) {
-        lines.push(Line::raw(""));
-        let used = total.less(available);
-        let mut spans = vec![Span::raw("system memory ▕".replace('▕', theme.sign("▕", "[")))];
-        spans.extend(bar(theme, total, &[(used, theme.used, theme.sign("█", "#"))], 20));
-        spans.push(Span::raw(format!("{} {} of {total}", theme.sign("▏", "]"), used.in_gib())));
-        lines.push(Line::from(spans));
+        lines.push(Line::raw(format!(" RAM: {} of {total} in use", total.less(available).in_gib())));
     }
-    lines.push(Line::raw(""));
-    lines.extend(paragraph("Pasted logs are read all the same: paste the error here.", width, theme.quiet));
-    (lines, selected)
+    let rows = model.rows();
+    if !rows.is_empty() {
+        // Programs that were running keep their memory also where the driver no longer answers.
+        lines.push(Line::styled(" These processes have the driver open:", theme.title));
+    }
+    let (shape, highlighted) = (Columns::of(model, width), model.highlighted());
+    for row in &rows {
+        targets.extend(super::line_target(area, lines.len(), Click::Row(row.id)));
+        lines.push(row_line(model, theme, snapshot, row, &shape, highlighted == Some(row.id)));
+    }
+    picture.lines(area, lines);
 }
 
-fn device_lines(model: &Model, theme: &Theme, device: &Device, width: usize, compact: bool) -> Vec<Line<'static>> {
-    let name = device.name.known().map_or("GPU", |name| short_card(name));
-    // Of an instance what tells it from the card's others: MIG 3g.20gb.
-    let name = name.find("MIG ").and_then(|at| name.get(at..)).unwrap_or(name).to_owned();
-    let label = format!("{} {}", device.index, exactly(&name, 14));
-    if let Some(error) = &device.error {
-        return vec![Line::from(vec![
-            Span::styled(label, theme.title),
-            Span::styled(cut(error, width.saturating_sub(17)), theme.alarm),
-        ])];
+/// Which columns the table has, and the room of the last one.
+struct Columns {
+    has_gpu: bool,
+    has_age: bool,
+    user: usize,
+    width: usize,
+}
+
+impl Columns {
+    fn of(model: &Model, width: usize) -> Columns {
+        let has_gpu = model.snapshot().is_some_and(|snapshot| snapshot.devices.len() > 1);
+        let is_wide = width >= WIDE;
+        // The age stays where the list is sorted by it.
+        let has_age = is_wide || model.processes.sort == Sort::Age;
+        Columns { has_gpu, has_age, user: if is_wide { USER.1 } else { USER.0 }, width }
     }
-    let memory = &device.memory;
-    let (Some(total), Some(used)) = (memory.total_bytes.value(), memory.used_bytes.value()) else {
-        let why = memory.used_bytes.reason().or(memory.total_bytes.reason()).unwrap_or_default();
-        return vec![Line::from(vec![Span::styled(label, theme.title), Span::raw(format!(" memory: {why}"))])];
-    };
-    let reserved = memory.reserved_bytes.value().unwrap_or(Bytes::ZERO);
-    let other = device.unaccounted_bytes.value().unwrap_or(Bytes::ZERO);
-    let parts = [
-        (used.less(other), theme.used, theme.sign("█", "#")),
-        (other, theme.held, theme.sign("▓", "=")),
-        (reserved, theme.held, theme.sign("▒", "~")),
-    ];
-    let free = memory
-        .free_bytes
-        .value()
-        .map(|free| format!("{} free", if compact { free.in_gib() } else { free.to_string() }));
-    let beside = free.clone().filter(|_| compact).map(|free| format!(" · {free}")).unwrap_or_default();
-    let figures = format!("{} {} of {total}{beside}", theme.sign("▏", "]"), used.plus(reserved).in_gib());
-    let room = width.saturating_sub(label.chars().count() + figures.chars().count() + 2).min(48);
-    let mut spans = vec![Span::styled(label, theme.title), Span::raw(theme.sign("▕", "["))];
-    spans.extend(bar(theme, total, &parts, room));
-    spans.push(Span::raw(figures));
-    let mut lines = vec![Line::from(spans)];
-    if !compact {
-        let seen: Vec<_> = model.feed.history.used(device.index).collect();
-        let state = [
-            device.utilization_percent.value().map(|percent| format!("{percent} %")),
-            device.temperature_celsius.value().map(|celsius| format!("{celsius} °C")),
-        ];
-        let state: Vec<String> = state.into_iter().flatten().collect();
-        let mut spans = vec![Span::styled(format!("  {} ", exactly(&state.join(" "), 14)), theme.quiet)];
-        if width < WIDE {
-            spans.push(Span::styled(sparkline(theme, &seen, total, room), theme.used));
+
+    /// The columns' names; the one by which the rows are sorted is marked.
+    fn heading(&self, model: &Model, theme: &Theme) -> String {
+        let sort = model.processes.sort;
+        let named = |column: Sort, name: &str| {
+            let mark = if column == sort { theme.sign("▾", "*") } else { "" };
+            format!("{name}{mark}")
+        };
+        let gpu = if self.has_gpu { " GPU" } else { "" };
+        let age = if self.has_age { format!("{:>AGE$} ", named(Sort::Age, "AGE")) } else { String::new() };
+        let filter = if model.processes.filter.is_empty() {
+            String::new()
         } else {
-            let columns = model.feed.history.device_columns(device.index, room);
-            spans.extend(ten_minutes(theme, &columns, total, crash(model, room)));
-        }
-        spans.push(Span::raw(format!("  {}", free.unwrap_or_default())));
-        if width >= WIDE {
-            spans.push(Span::styled("  the last 10 min", theme.quiet));
-        }
-        lines.push(Line::from(spans));
+            format!("  filter \"{}\"", model.processes.filter)
+        };
+        let (vram, pid) = (named(Sort::Vram, "GiB"), named(Sort::Pid, "PID"));
+        let (user, what) = (named(Sort::User, "USER"), named(Sort::What, "PROCESS"));
+        let text = format!(
+            "   {vram:>VRAM$}{gpu} {pid:>PID$}  {} {:<STATE$} {age}{what}{filter}",
+            exactly(&user, self.user),
+            "STATE"
+        );
+        cut(&text, self.width)
     }
-    lines
-}
 
-/// The columns' names; the one by which the rows are sorted is marked.
-fn heading(sort: Sort, theme: &Theme, width: usize) -> String {
-    let named = |column: Sort, name: &str| {
-        let mark = if column == sort { theme.sign("▾", "*") } else { "" };
-        format!("{name}{mark}")
-    };
-    let [pid, vram, user, age, what] =
-        [(Sort::Pid, "PID"), (Sort::Vram, "VRAM"), (Sort::User, "user"), (Sort::Age, "age"), (Sort::What, "what")]
-            .map(|(column, name)| named(column, name));
-    let age = if has_age(sort, width) { format!("{age:>AGE$}") } else { String::new() };
-    let user_width = user_width(width);
-    format!("  {pid:>7} {vram:>9}  {user:<user_width$}  {:<STATE$}{age}  {what}", "state")
-}
-
-/// Whether there is room for the age beside the activity; it stays where the list is sorted by it.
-fn has_age(sort: Sort, width: usize) -> bool {
-    width >= WIDE || sort == Sort::Age
-}
-
-fn user_width(width: usize) -> usize {
-    let (from, wide, narrow) = USER;
-    if width >= from { wide } else { narrow }
-}
-
-/// What the driver and the time watched tell of a process; nothing of one that the driver does not list.
-fn state(model: &Model, row: &GpuProcess) -> String {
-    match model.seen() {
-        Some(seen) if row.kind != ProcessKind::Unlisted => seen.activity(row).to_string(),
-        _ => String::new(),
+    /// Columns before the process's name.
+    fn before_name(&self) -> usize {
+        let gpu = if self.has_gpu { 4 } else { 0 };
+        let age = if self.has_age { AGE + 1 } else { 0 };
+        3 + VRAM + gpu + 1 + PID + 2 + self.user + 1 + STATE + 1 + age
     }
 }
 
-fn row_lines(
+fn row_line(
     model: &Model,
     theme: &Theme,
     snapshot: &Snapshot,
     of: &Row<'_>,
-    width: usize,
-    (compact, selected): (bool, bool),
-) -> Vec<Line<'static>> {
+    shape: &Columns,
+    is_selected: bool,
+) -> Line<'static> {
     let row = of.process;
-    let marked = row.key().is_some_and(|key| model.processes.marked.contains(&key));
-    let pointer = match (selected, marked) {
+    let is_marked = row.key().is_some_and(|key| model.processes.marked.contains(&key));
+    let pointer = match (is_selected, is_marked) {
         (_, true) => theme.sign("●", "*"),
         (true, false) => theme.sign("▸", ">"),
         _ => " ",
     };
-    let user = if model.config.viewer.owns(row) { "you" } else { row.user.known().map_or("?", String::as_str) };
-    let started = row.started_at.value().map_or("?".to_owned(), |then| age(then, snapshot.taken_at));
-    let bytes = match (row.kind, &row.used_bytes) {
-        (ProcessKind::Unlisted, Reading::Known(_)) => theme.sign("–", "-").to_owned(),
-        (ProcessKind::Unlisted, _) => "?".to_owned(),
-        (_, reading) => held(reading),
+    let letter = model.processes.letters.of(row);
+    let (sign, color) = match letter {
+        Some(letter) => (letter.to_string(), theme.of_letter(letter)),
+        None if row.kind == ProcessKind::Unlisted => (" ".to_owned(), Style::new()),
+        None => (theme.small_part().to_owned(), theme.held),
     };
+    let user = if model.config.viewer.owns(row) { "you" } else { row.user.known().map_or("?", String::as_str) };
+    let gpu = if shape.has_gpu { format!(" {:>3}", of.id.device) } else { String::new() };
+    let age = row.started_at.value().map_or("?".to_owned(), |then| then.age_at(snapshot.taken_at));
+    let age = if shape.has_age { format!("{age:>AGE$} ") } else { String::new() };
     let state = exactly(&state(model, row).replace('≥', theme.sign("≥", ">=")), STATE);
-    let age = if has_age(model.processes.sort, width) { format!("{started:>AGE$}") } else { String::new() };
-    let user_width = user_width(width);
-    let numbers = format!("{pointer} {:>7} {bytes:>9}  {}  {state}{age}  ", row.pid, exactly(user, user_width));
-    // With two blanks on both sides of the activity.
-    let taken = NUMBERS + user_width + STATE + age.len() + 4;
+    let numbers = format!(" {:>VRAM$}{gpu} {:>PID$}  {} {state} {age}", vram(row), row.pid, exactly(user, shape.user));
+    let room = shape.width.saturating_sub(shape.before_name());
+    let name = name_and_tag(model, of, shape, room, theme);
     // Whichever region has the focus: this is the process that `x` asks about.
-    let style = if selected { theme.selected } else { Default::default() };
+    let style = if is_selected { theme.selected } else { Style::new() };
+    Line::from(vec![
+        Span::styled(pointer, style),
+        Span::styled(sign, if is_selected { style } else { color }),
+        Span::styled(format!("{numbers}{name}"), style),
+    ])
+}
+
+/// The process's name, and at the right what speaks for or against terminating it.
+fn name_and_tag(model: &Model, of: &Row<'_>, shape: &Columns, room: usize, theme: &Theme) -> String {
     // Below its launcher nobody has to be told whose it is.
     let works_for = |said: &String| of.stands == Stands::Worker && said.starts_with("works for ");
-    let mut evidence = evidence_of(model, row);
+    let mut evidence = evidence_of(model, of.process);
     evidence.retain(|said| !works_for(said));
-    let what = match of.stands {
-        Stands::Alone => what(row),
-        Stands::Head { workers, together } => {
-            let workers = if workers == 1 { "1 worker".to_owned() } else { format!("{workers} workers") };
-            let together = together.map_or("GPU memory unknown".to_owned(), |bytes| bytes.to_string());
-            format!("{together} with {workers}: {}", what(row))
-        }
-        Stands::Worker => format!("{} {}", theme.sign("└", "-"), what(row)),
-        Stands::Holder if compact && !evidence.is_empty() => format!("{}: {}", evidence.join(", "), what(row)),
-        Stands::Holder => what(row),
-    };
     if of.unlisted && !matches!(of.stands, Stands::Head { .. }) {
         evidence.push("has the driver open".to_owned());
     }
-    let evidence = evidence.join(" · ");
-    let mut lines = vec![Line::styled(format!("{numbers}{}", cut(&what, width.saturating_sub(taken))), style)];
-    if let (true, false, Some(key)) = (width >= WIDE, compact, row.key()) {
-        // What it held over the last ten minutes stands at the right of what speaks for ending it.
-        let whole = snapshot.devices.iter().find(|device| device.index == of.id.device).map(|device| &device.memory);
-        let whole = whole.and_then(|memory| memory.total_bytes.value()).unwrap_or(Bytes::ZERO);
-        let columns = model.feed.history.process_columns(of.id.device, key, HISTORY);
-        let room = width.saturating_sub(HISTORY + 12);
-        let mut spans = vec![Span::styled(format!("{}{}", " ".repeat(10), exactly(&evidence, room)), theme.quiet)];
-        spans.extend(ten_minutes(theme, &columns, whole, crash(model, HISTORY)));
-        lines.push(Line::from(spans));
-        return lines;
-    }
-    let said_before = compact && of.stands == Stands::Holder;
-    let shown = !compact || (selected && model.focus == Region::Processes && !said_before);
-    if !evidence.is_empty() && shown {
-        lines
-            .push(Line::styled(format!("{}{}", " ".repeat(10), cut(&evidence, width.saturating_sub(10))), theme.quiet));
-    }
-    lines
+    let tag = evidence.first().map(|said| if said == "named in your log" { "in log" } else { said.as_str() });
+    let name = what(of, shape, theme);
+    let Some(tag) = tag else { return cut(&name, room) };
+    let tag = cut(tag, room / 2);
+    let name_room = room.saturating_sub(tag.width() + 2);
+    format!("{}  {tag}", exactly(&name, name_room))
 }
 
-/// In which of so many columns the job died, where that is known and was within the last ten minutes.
-fn crash(model: &Model, width: usize) -> Option<usize> {
-    model.input.diagnosis.as_ref()?;
-    model.feed.history.column_of(model.input.crashed_by?, width)
-}
-
-fn held(reading: &Reading<Bytes>) -> String {
-    match reading {
-        Reading::Known(bytes) => bytes.to_string(),
-        Reading::Denied => "denied".into(),
-        Reading::Failed(_) => "failed".into(),
-        Reading::Unsupported | Reading::NotAvailable => "unknown".into(),
-    }
-}
-
-fn what(row: &GpuProcess) -> String {
+fn what(of: &Row<'_>, shape: &Columns, theme: &Theme) -> String {
+    let row = of.process;
     let command = row.command.known().map_or("", String::as_str);
     let mut text = row.recognised_as.clone().unwrap_or_else(|| command.to_owned());
+    text = match of.stands {
+        Stands::Head { workers, together } => {
+            let workers = if workers == 1 { "1 worker".to_owned() } else { format!("{workers} workers") };
+            let together = together.map_or("GPU memory unknown".to_owned(), |bytes| bytes.to_string());
+            format!("{together} with {workers}: {text}")
+        }
+        Stands::Worker => format!("{} {text}", theme.sign("└", "-")),
+        Stands::Alone | Stands::Holder => text,
+    };
     if let Some(container) = &row.container {
         text.push_str(&format!("  in {container}"));
     }
@@ -354,18 +278,46 @@ fn what(row: &GpuProcess) -> String {
         text.push_str(&format!("  ({service})"));
     }
     if !row.proved {
-        text.push_str("  (not seen from here)");
+        text.push_str("  (not visible from here)");
     }
-    if text.trim().is_empty() { "a process that can't be seen from here".into() } else { text }
+    if shape.width >= WITH_COMMAND && row.recognised_as.is_some() && !command.is_empty() {
+        text.push_str(&format!("  {command}"));
+    }
+    if text.trim().is_empty() { "not visible from here".into() } else { text }
 }
 
-fn unaccounted(device: &Device, theme: &Theme) -> Option<Line<'static>> {
+/// What the driver and the time watched tell of a process; nothing of one that the driver does not list.
+fn state(model: &Model, row: &GpuProcess) -> String {
+    match model.seen() {
+        Some(seen) if row.kind != ProcessKind::Unlisted => seen.activity(row).to_string(),
+        _ => String::new(),
+    }
+}
+
+/// The memory in GiB; what is unknown is no figure, and what is there is not 0.0.
+fn vram(row: &GpuProcess) -> String {
+    match (row.kind, &row.used_bytes) {
+        (ProcessKind::Unlisted, Reading::Known(_)) => "–".to_owned(),
+        (_, Reading::Known(bytes)) if *bytes > Bytes::ZERO && *bytes < Bytes::mib(52) => "<0.1".to_owned(),
+        (_, Reading::Known(bytes)) => bytes.in_gib(),
+        (_, Reading::Denied) => "denied".into(),
+        (_, Reading::Failed(_)) => "failed".into(),
+        (_, Reading::Unsupported | Reading::NotAvailable) => "?".into(),
+    }
+}
+
+fn unaccounted(device: &Device, theme: &Theme, shape: &Columns) -> Option<Line<'static>> {
     let known = device.unaccounted_bytes.value().filter(|_| device.error.is_none());
     let bytes = known.filter(|bytes| *bytes >= Bytes::mib(1))?;
     let why = if device.unaccounted_includes_unknown_rows {
-        "used: by rows without a figure, or by nobody the driver lists"
+        "unattributed, or of processes without a figure"
     } else {
-        "used, but the driver doesn't say by whom"
+        "unattributed"
     };
-    Some(Line::styled(format!("  {:>7} {:>9}  {why}", "?", bytes.to_string()), theme.quiet))
+    let gpu = if shape.has_gpu { format!(" {:>3}", device.index) } else { String::new() };
+    let figure = if bytes < Bytes::mib(52) { "<0.1".to_owned() } else { bytes.in_gib() };
+    let before = format!(" {}{}{figure:>VRAM$}{gpu}", theme.small_part(), " ");
+    let blanks = shape.before_name().saturating_sub(before.width());
+    let text = format!("{before}{}{why}", " ".repeat(blanks));
+    Some(Line::styled(cut(&text, shape.width), theme.quiet))
 }

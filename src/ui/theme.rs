@@ -57,7 +57,19 @@ pub(crate) struct Theme {
     pub alarm: Style,
     /// A key to press.
     pub key: Style,
+    /// Whether processes have colors of their own.
+    has_colors: bool,
 }
+
+/// Colors of processes, of a lightness that is readable on dark and on light; none of them is one that has a meaning.
+const OF_PROCESSES: [Color; 6] = [
+    Color::Cyan,
+    Color::Indexed(173),
+    Color::Indexed(67),
+    Color::Indexed(137),
+    Color::Indexed(103),
+    Color::Indexed(143),
+];
 
 /// The colours of a palette by their meaning; the text itself always keeps the terminal's own.
 struct Colours {
@@ -127,7 +139,22 @@ impl Theme {
             good: ink(colours.good).add_modifier(Modifier::BOLD),
             alarm: ink(colours.wrong).add_modifier(Modifier::BOLD),
             key: bold,
+            has_colors: matches!(config.palette, Palette::Terminal),
         }
+    }
+
+    /// The color of a process by its letter. The letter alone tells processes apart: colors only help to find them.
+    pub(crate) fn of_letter(&self, letter: char) -> Style {
+        let at = usize::try_from(u32::from(letter)).unwrap_or(0) % OF_PROCESSES.len();
+        match OF_PROCESSES.get(at).filter(|_| self.has_colors) {
+            Some(color) => Style::new().fg(*color),
+            None => self.used,
+        }
+    }
+
+    /// Stands for processes that are too small for a letter, and for memory that no process accounts for.
+    pub(crate) fn small_part(&self) -> &'static str {
+        self.sign("▒", "%")
     }
 
     /// A sign, or its ASCII stand-in.

@@ -47,7 +47,7 @@ fn closing_the_terminal_ends_the_program_and_its_sampler() {
         let mut output = pair.master.try_clone_reader().unwrap();
         let mut screen = vt100::Parser::new(LARGE.1, LARGE.0, 0);
         let mut block = vec![0; 64 << 10];
-        while !shows(screen.screen(), &[&machine.pids()[0], "GPUs and who"]) {
+        while !shows(screen.screen(), &[&machine.pids()[0], "GPUs & processes"]) {
             let count = output.read(&mut block).unwrap();
             assert!(count > 0, "it ended\n{}", screen.screen().contents());
             screen.process(&block[..count]);
@@ -74,7 +74,7 @@ fn many_resizes_answer_no_question() {
     let mut session = machine.oomdoctor_every("0.05", LARGE, &[]);
     session.wait_for_text(&[&logged]);
     session.paste(machine.log());
-    session.wait_for_text(&["step 1"]);
+    session.wait_for_text(&["▸ 1 "]);
     session.send("\t\x1b[Hx");
     session.wait_for_text(&[END_IT]);
     for round in 0..500_u16 {
@@ -93,7 +93,7 @@ fn many_resizes_answer_no_question() {
     session.resize(LARGE.0, LARGE.1);
     session.wait_for("a frame of this size", |screen| {
         let corner = screen.rows(0, LARGE.0).nth(1).and_then(|row| row.chars().last());
-        matches!(corner, Some('┐' | '┓')) && shows(screen, &["step 1", &logged, HELD])
+        matches!(corner, Some('┐' | '┓')) && shows(screen, &["▸ 1 ", &logged, HELD])
     });
     // An arrow key is never part of a paste, so it ends the burst of letters.
     session.send("\x1b[B");
@@ -135,12 +135,12 @@ fn on_a_full_disk_only_the_files_are_missing_and_the_screen_says_so() {
     let mut session = Session::shell(LARGE, &line(&machine, "trap '' XFSZ; ulimit -f 0; exec"));
     session.wait_for_text(&[&machine.pids()[0]]);
     session.paste(machine.log());
-    session.wait_for_text(&["step 1", "can't be kept for --last"]);
+    session.wait_for_text(&["▸ 1 ", "can't be kept for --last"]);
     session.send("\t\x1b[Hx");
     session.wait_for_text(&[END_IT]);
     session.send("y");
     assert_eq!(machine.logged.ended_by(), Some(15), "a record that can't be written stops no signal");
-    session.wait_for_text(&["gave back", "could not be recorded"]);
+    session.wait_for_text(&["freed", "could not be recorded"]);
     session.send("W");
     session.wait_for_text(&["report could not be written"]);
     session.leave();
@@ -162,7 +162,7 @@ fn without_a_writable_home_only_the_last_log_is_not_kept() {
         let mut session = Session::shell(LARGE, &line);
         session.wait_for_text(&["/nonexistent/"]);
         session.paste(torch_log(4242, "23.99"));
-        session.wait_for_text(&["step 1", "4242"]);
+        session.wait_for_text(&["▸ 1 ", "4242"]);
         if home.starts_with("unset") {
             session.send("W");
         }
@@ -178,7 +178,7 @@ fn a_minimal_terminal_and_locale_are_drawn_in_ascii() {
         let mut session = Session::shell(LARGE, &line(&machine, before));
         session.wait_for_text(&[&machine.pids()[0]]);
         session.paste(format!("größer 模型\n{}", machine.log()));
-        session.wait_for_text(&["step 1", HELD]);
+        session.wait_for_text(&["▸ 1 ", HELD]);
         session.send("?");
         session.wait_for_text(&["Ctrl-Z"]);
         session.send("?");
@@ -197,9 +197,9 @@ fn with_log_keeping_turned_off_no_log_is_kept_and_the_screen_says_so() {
     session.wait_for_text(&[&machine.pids()[0]]);
     let paste = |mut session: Session| {
         session.paste(machine.log());
-        session.wait_for_text(&["step 1"]);
+        session.wait_for_text(&["▸ 1 "]);
         session.send("s");
-        session.wait_for_text(&["step 2"]);
+        session.wait_for_text(&["▸ 2 "]);
         session.leave();
     };
     paste(session);

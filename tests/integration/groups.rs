@@ -121,7 +121,7 @@ fn a_launcher_is_ended_with_its_workers_after_one_question_that_names_all() {
     assert!(family.lives(family.pid()), "asking ends nothing");
     session.send("y");
     assert!(family.launcher_ends());
-    session.wait_for_text(&["the 2 that worked for it have ended: gave back 9.0 GiB"]);
+    session.wait_for_text(&["and 2 workers: freed 9.0 GiB"]);
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn workers_left_by_their_launcher_are_signaled_after_the_grace_time_but_not_late
     for worker in &family.workers {
         assert!(ends_within(*worker, PATIENCE), "{worker} was named and confirmed");
     }
-    session.wait_for_text(&["the 2 that worked for it have ended: gave back 9.0 GiB"]);
+    session.wait_for_text(&["and 2 workers: freed 9.0 GiB"]);
     assert!(later.lives());
 }
 
@@ -218,7 +218,7 @@ fn a_process_with_the_driver_open_that_is_not_listed_is_shown_and_can_be_ended()
     let line = text.lines().find(|line| line.starts_with(&format!("{pid}@"))).expect(&text);
     assert!(line.contains("sleep 1000") && line.contains("nvidia0"), "{line}");
     let mut session = on(&driver);
-    session.wait_for_text(&["9.0 GiB  used, but the driver doesn't say by whom", &pid]);
+    session.wait_for_text(&["unattributed", &pid]);
     session.send("\x1b[Hx");
     session.wait_for_text(&["[y] terminate", &pid, "sleep 1000"]);
     session.send("y");

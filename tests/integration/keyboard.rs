@@ -36,17 +36,17 @@ fn a_growing_log_is_read_again_by_itself_until_a_step_is_taken_and_then_on_a_key
     let mut session = machine.oomdoctor(WIDE, &[path.to_str().unwrap()]);
     session.wait_for_text(&["1 line, slurm-1234.out"]);
     more(&machine.log());
-    session.wait_for_text(&["step 1", "Another program holds", &machine.pids()[0], "7 lines, slurm-1234.out"]);
+    session.wait_for_text(&["▸ 1 ", "Another program holds", &machine.pids()[0], "7 lines, slurm-1234.out"]);
     session.send("\t\t");
-    session.wait_for_text(&["what I ran"]);
+    session.wait_for_text(&["edit command"]);
     // Sent alone, because it would be part of a burst otherwise.
     pass(Duration::from_millis(100));
     session.send("s");
-    session.wait_for_text(&["step 2"]);
+    session.wait_for_text(&["▸ 2 "]);
     more("and 1 more\nand 2 more\n");
     session.wait_for_text(&["slurm-1234.out has grown by 2 lines.", "[R]", "7 lines"]);
     session.send("R");
-    session.wait_for_text(&["9 lines, slurm-1234.out", "step 2"]);
+    session.wait_for_text(&["9 lines, slurm-1234.out", "▸ 2 "]);
     fs::write(&path, "").unwrap();
     session.wait_for_text(&["begun anew"]);
     fs::remove_file(&path).unwrap();
@@ -143,7 +143,7 @@ fn a_huge_paste_is_shortened_and_the_screen_says_so() {
     let mut session = without_a_driver();
     let step = "step 12345 loss 2.0312 lr 3e-4 grad_norm 0.9 xyq\n";
     session.paste(step.repeat((30 << 20) / step.len()) + &torch_log(4242, "23.99"));
-    session.wait_for_text(&["step 1", "4242", "parts that say nothing of memory were left out", "lines kept of more"]);
+    session.wait_for_text(&["▸ 1 ", "4242", "parts that say nothing of memory were left out", "lines kept of more"]);
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn a_named_pipe_is_read_as_it_comes_and_can_be_left_at_once() {
     session.wait_for_text(&["Waiting for the piped job"]);
     let mut writer = OpenOptions::new().write(true).open(&path).unwrap();
     writer.write_all(torch_log(4242, "23.99").as_bytes()).unwrap();
-    session.wait_for_text(&["step 1", "4242"]);
+    session.wait_for_text(&["▸ 1 ", "4242"]);
     session.send("\x03");
     session.wait_for_text(&[QUESTION]);
     session.send("\x03");

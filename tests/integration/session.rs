@@ -40,7 +40,7 @@ fn started(machine: &Machine, size: (u16, u16)) -> Session {
 fn with_log(machine: &Machine, size: (u16, u16)) -> Session {
     let mut session = started(machine, size);
     session.paste(machine.log());
-    session.wait_for_text(&["step 1"]);
+    session.wait_for_text(&["▸ 1 "]);
     session
 }
 
@@ -60,7 +60,7 @@ fn free_now(session: &Session, figure: &str) {
 
 /// The line of the first step, if that step frees VRAM.
 fn first_step(screen: &str) -> Option<&str> {
-    screen.lines().find(|line| line.contains(" 1 ") && line.contains("gives back"))
+    screen.lines().find(|line| line.contains("▸ 1 "))
 }
 
 fn from_paste_to_bytes(size: (u16, u16)) {
@@ -70,7 +70,7 @@ fn from_paste_to_bytes(size: (u16, u16)) {
     free_now(&session, FREE);
     session.paste(machine.log());
     // A frame may arrive in pieces, so the whole line must be there.
-    let whole = |line: &str| line.contains(&logged) && line.contains(HELD);
+    let whole = |line: &str| line.contains(&logged) && line.contains(HELD.trim_end_matches(" GiB"));
     let screen = session.wait_for("the first step", |screen| first_step(&screen.contents()).is_some_and(whole));
     let sentence = screen.lines().find(|line| line.contains("Another program holds")).expect(&screen);
     assert!(sentence.contains(&logged), "the sentence names it: {sentence}");
@@ -84,7 +84,7 @@ fn from_paste_to_bytes(size: (u16, u16)) {
 
     session.send("y");
     assert_eq!(machine.logged.ended_by(), Some(15), "it was asked to close");
-    session.wait_for_text(&["gave back", HELD]);
+    session.wait_for_text(&["freed", HELD]);
     free_now(&session, FREE_AFTERWARDS);
     assert!(machine.second.lives() && machine.third.lives(), "nobody else was touched");
     session.leave();
@@ -117,7 +117,7 @@ fn a_process_can_be_ended_from_the_list_without_any_log() {
     session.wait_for_text(&[END_IT, "6.0 GiB on GPU 0"]);
     session.send("y");
     assert_eq!(machine.second.ended_by(), Some(15));
-    session.wait_for_text(&["gave back 6.0 GiB"]);
+    session.wait_for_text(&["freed 6.0 GiB"]);
     assert!(machine.logged.lives() && machine.third.lives());
     session.leave();
 }
@@ -195,7 +195,7 @@ fn a_y_followed_by_other_keys_closes_the_question_without_an_answer() {
             let before = session.raw().len();
             session.wait_for_more_output(before);
         }
-        assert!(machine.all_live() && !session.text().contains("asked to close"), "{typed:?}");
+        assert!(machine.all_live() && !session.text().contains("Sent SIGTERM"), "{typed:?}");
     }
 }
 
@@ -228,7 +228,7 @@ fn a_paste_without_brackets_becomes_the_log_and_runs_no_command() {
         let log = format!("Epoch 1\nx\ny\nq\ny\nxy\n{}q\nx\ny\n", machine.log());
         session.send(log.replace('\n', end));
         let [logged, ..] = machine.pids();
-        let screen = session.wait_for_text(&["15 lines", "step 1", &logged]);
+        let screen = session.wait_for_text(&["15 lines", "▸ 1 ", &logged]);
         assert!(!screen.contains(END_IT), "{end:?}\n{screen}");
         assert!(session.runs() && machine.all_live(), "{end:?}");
         session.leave();
@@ -295,7 +295,7 @@ fn a_process_that_exited_since_the_last_reading_is_reported_as_ended() {
         screen.contents().lines().any(|line| line.contains(&logged) && line.contains("ended"))
             && !shows(screen, &[END_IT])
     });
-    session.wait_for_text(&["gave back", HELD]);
+    session.wait_for_text(&["freed", HELD]);
     assert!(machine.second.lives() && machine.third.lives());
     session.leave();
 }
@@ -309,14 +309,14 @@ fn a_process_that_ignores_sigterm_gets_sigkill_only_after_a_second_yes() {
     session.wait_for_text(&[END_IT, &logged]);
     session.send("y");
     session.wait_for_no(&[END_IT]);
-    session.wait_for_text(&["did not close", &logged]);
+    session.wait_for_text(&["ignored SIGTERM", &logged]);
     session.wait_for_no(&[END_IT]);
     assert!(machine.all_live(), "nothing is forced, or asked about, by itself");
     session.send("x");
     session.wait_for_text(&["Send SIGKILL to", &logged, "[y]"]);
     session.send("y");
     assert_eq!(machine.logged.ended_by(), Some(9));
-    session.wait_for_text(&["gave back", HELD]);
+    session.wait_for_text(&["freed", HELD]);
     session.leave();
 }
 
@@ -342,7 +342,7 @@ fn with_ollama(unloads: u16) -> (Machine, ApiServer) {
 
 fn asked_to_let_go(machine: &Machine, server: &ApiServer, size: (u16, u16)) -> Session {
     let mut session = with_log(machine, size);
-    session.wait_for_text(&["step 1", "ask it to let go"]);
+    session.wait_for_text(&["▸ 1 ", "unload…"]);
     session.send("\r");
     let request = format!("POST http://127.0.0.1:{}/api/generate", server.port);
     session.wait_for_text(&[END_IT, "Ask Ollama to unload llama3.1:8b?", &request, &machine.pids()[0]]);
@@ -366,7 +366,7 @@ fn let_go(size: (u16, u16)) {
     let session = asked_to_let_go(&machine, &server, size);
     assert_eq!(server.next().request, "GET /api/ps");
     assert_eq!(server.next().request, r#"POST /api/generate {"keep_alive":0,"model":"llama3.1:8b"}"#);
-    session.wait_for_text(&["gave back", HELD]);
+    session.wait_for_text(&["freed", HELD]);
     free_now(&session, FREE_AFTERWARDS);
     assert_eq!(machine.logged.ended_by(), None, "no signal ended it");
     assert!(machine.second.lives() && machine.third.lives(), "nobody else was touched");
@@ -389,11 +389,11 @@ fn ollama_unloads_the_model_on_a_small_screen() {
 fn a_refused_unload_is_reported_and_the_command_is_copied_instead() {
     let (mut machine, server) = with_ollama(403);
     let mut session = asked_to_let_go(&machine, &server, LARGE);
-    session.wait_for_text(&["Ollama did not let go", "(403)", "copy the command", "terminate…"]);
+    session.wait_for_text(&["Ollama did not unload", "(403)", "copy command", "terminate…"]);
     assert!(machine.all_live());
     let asked = server.heard().len();
     session.send("\r");
-    session.wait_for_text(&["waiting for you", "ollama stop llama3.1:8b"]);
+    session.wait_for_text(&["Waiting for you", "ollama stop llama3.1:8b"]);
     assert_eq!((asked, server.heard()), (2, vec![]), "it was asked once");
     session.leave();
     recorded(&["asked", "answered", "asked", "answered"]);
@@ -405,20 +405,20 @@ fn read_only_and_demo_mode_send_nothing() {
     let mut session = machine.oomdoctor(LARGE, &["--read-only"]);
     session.wait_for_text(&machine.pids().each_ref().map(String::as_str));
     session.paste(machine.log());
-    session.wait_for_text(&["step 1", "copy the command"]);
+    session.wait_for_text(&["▸ 1 ", "copy command"]);
     session.send("\r");
-    session.wait_for_text(&["waiting for you", "ollama stop llama3.1:8b"]);
+    session.wait_for_text(&["Waiting for you", "ollama stop llama3.1:8b"]);
     assert!(machine.all_live() && server.heard().is_empty());
     session.leave();
 
     let mut demo = Session::oomdoctor(LARGE, &["--demo", "--interval", "0.1"]);
-    demo.wait_for_text(&["step 1", "Run it on GPU 1"]);
+    demo.wait_for_text(&["▸ 1 ", "Run it on GPU 1"]);
     demo.send("\x1b[B");
-    demo.wait_for_text(&["step 2", "ask it to let go"]);
+    demo.wait_for_text(&["▸ 2 ", "unload…"]);
     demo.send("\r");
     demo.wait_for_text(&["Ask Ollama to unload llama3.1:8b?", "loads again", "Demo: nothing is sent.", END_IT]);
     demo.send("y");
-    demo.wait_for_text(&["(simulated): gave back"]);
+    demo.wait_for_text(&["(simulated): freed"]);
     demo.leave();
     let [_, (_, state)] = homes();
     assert!(!state.join("oomdoctor/signals.log").exists());
@@ -453,7 +453,7 @@ fn a_driver_that_hangs_from_the_start_is_reported_and_blocks_nothing() {
     let mut session = machine.oomdoctor(LARGE, &[]);
     session.wait_for("its age", |screen| silent_for(&screen.contents()).is_some_and(|age| age >= 3));
     session.paste(machine.log());
-    session.wait_for_text(&["step 1", &machine.pids()[0]]);
+    session.wait_for_text(&["▸ 1 ", &machine.pids()[0]]);
     quits_at_once(session);
 }
 
@@ -515,7 +515,7 @@ fn ctrl_z_restores_the_terminal_and_fg_takes_it_again() {
         "set -m; \"$OOMDOCTOR\" --nvml-library '{library}' --interval 0.2; echo IN THE SHELL; read go; fg; echo DONE; read end"
     );
     let mut session = Session::shell(LARGE, &line);
-    session.wait_for_text(&[&logged, "GPUs and who"]);
+    session.wait_for_text(&[&logged, "GPUs & processes"]);
     session.assert_taken();
     session.send("\x1a");
     session.wait_for("the shell's screen", |screen| !screen.alternate_screen() && shows(screen, &["IN THE SHELL"]));
@@ -577,7 +577,7 @@ fn any_size_is_survived_and_a_usable_size_shows_everything_again() {
     session.resize(LARGE.0, LARGE.1);
     session.wait_for("a frame of this size", |screen| {
         let corner = screen.rows(0, LARGE.0).nth(1).and_then(|row| row.chars().last());
-        matches!(corner, Some('┐' | '┓')) && shows(screen, &["step 1", &logged, HELD])
+        matches!(corner, Some('┐' | '┓')) && shows(screen, &["▸ 1 ", &logged, HELD])
     });
     session.leave();
 }
@@ -606,7 +606,7 @@ fn a_file_opens_with_its_log() {
     let machine = Machine::new();
     let (_folder, path) = file("crash.log", machine.log());
     let session = machine.oomdoctor(LARGE, &[path.to_str().unwrap()]);
-    session.wait_for_text(&["crash.log", "step 1", &machine.pids()[0], "Another program holds"]);
+    session.wait_for_text(&["crash.log", "▸ 1 ", &machine.pids()[0], "Another program holds"]);
     session.leave();
 }
 
@@ -655,7 +655,7 @@ fn a_piped_log_is_opened_and_leaving_does_not_break_the_pipe() {
     let machine = Machine::new();
     let [logged, ..] = machine.pids();
     let mut job = PipedJob::start(&machine, &machine.log());
-    job.session.wait_for_text(&["6 lines", "step 1", &logged]);
+    job.session.wait_for_text(&["6 lines", "▸ 1 ", &logged]);
     job.session.send("q");
     job.session.wait_for_text(&["still runs", END_IT]);
     job.session.send("n");
@@ -692,9 +692,9 @@ const NOWHERE: &str = "/nonexistent/libnvidia-ml.so.1";
 fn without_a_driver_logs_are_still_diagnosed() {
     for size in [LARGE, SMALL] {
         let mut session = Session::oomdoctor(size, &["--nvml-library", NOWHERE]);
-        session.wait_for_text(&["/nonexistent/", "system memory"]);
+        session.wait_for_text(&["/nonexistent/", "RAM:"]);
         session.paste(torch_log(4242, "23.99"));
-        session.wait_for_text(&["step 1", "process 4242 had 11.2 GiB"]);
+        session.wait_for_text(&["▸ 1 ", "process 4242 had 11.2 GiB"]);
         session.send("x");
         session
             .wait_for("x has nobody to end", |screen| !shows(screen, &[END_IT]) && shows(screen, &["ends no process"]));
@@ -730,15 +730,15 @@ fn a_log_from_another_machine_offers_no_process() {
     let [_, second, _] = machine.pids();
     let mut session = started(&machine, LARGE);
     session.paste(torch_log(machine.logged.pid(), "79.10"));
-    let screen = session.wait_for_text(&["another machine", "79.1 GiB", "step 1"]);
-    let steps = screen.split("What to do").nth(1).unwrap();
+    let screen = session.wait_for_text(&["another machine", "79.1 GiB", "▸ 1 "]);
+    let steps = screen.split("FREES").nth(1).unwrap();
     // Where it ran, the process that the log names may be looked for; here nobody is terminated.
     assert!(!steps.contains(&second) && !shows_now(&session, "terminate…"), "no step may end one of ours\n{steps}");
     session.send("x");
     session.wait_for_text(&["ends no process"]);
     assert!(!shows_now(&session, END_IT));
     session.send("\r");
-    session.wait_for_text(&["step 2 of"]);
+    session.wait_for_text(&["▸ 2 "]);
     assert!(!shows_now(&session, END_IT) && machine.all_live());
     session.leave();
 }
@@ -750,10 +750,10 @@ fn a_named_process_that_has_exited_is_reported_as_gone() {
     gone.end();
     let mut session = started(&machine, LARGE);
     session.paste(torch_log(gone.pid(), "23.99"));
-    let screen = session.wait_for_text(&["step 1", "gone now"]);
+    let screen = session.wait_for_text(&["▸ 1 ", "gone now"]);
     let sentence = screen.lines().find(|line| line.contains("gone now")).unwrap();
     assert!(sentence.contains(&gone.pid().to_string()), "{sentence}");
-    let steps = screen.split("What to do").nth(1).unwrap();
+    let steps = screen.split("FREES").nth(1).unwrap();
     assert!(!steps.contains(&gone.pid().to_string()), "nobody is asked to end it\n{steps}");
     session.leave();
 }
@@ -789,7 +789,7 @@ fn escape_sequences_in_a_log_do_nothing() {
             session.send("r");
             session.wait_for_no(&["[r]", "pwned"]);
         }
-        session.wait_for_text(&["· 8 lines", "step 1"]);
+        session.wait_for_text(&["· 8 lines", "▸ 1 "]);
         focus_the_log(&mut session);
         session.send("\x1b[H");
         session.wait_for_text(&["plain here", "loudly here"]);
@@ -806,9 +806,8 @@ fn escape_sequences_in_a_log_do_nothing() {
 
 /// Presses Tab until the log has the focus: its frame is the thick one.
 fn focus_the_log(session: &mut Session) {
-    let focused = |screen: &vt100::Screen| {
-        ["┏ GPUs", "┏ Input", "┏ What to do"].into_iter().find(|title| shows(screen, &[title]))
-    };
+    let focused =
+        |screen: &vt100::Screen| ["┏ GPUs", "┏ Log", "┏ Fixes"].into_iter().find(|title| shows(screen, &[title]));
     for _ in 0..3 {
         let before = session.look(focused);
         if before == Some("┏ Input") {
@@ -893,13 +892,13 @@ fn a_folder_or_a_missing_file_is_reported_as_unreadable() {
 fn an_incomplete_utf8_character_does_no_harm() {
     let log = [torch_log(4242, "23.99").as_bytes(), b"50%|\xe2\x96"].concat();
     let (session, _folder) = opened(&log);
-    session.wait_for_text(&["7 lines", "step 1", "4242"]);
+    session.wait_for_text(&["7 lines", "▸ 1 ", "4242"]);
     session.leave();
     let mut session = Session::oomdoctor(LARGE, &["--nvml-library", NOWHERE]);
     session.wait_for_text(&["/nonexistent/"]);
     session.send(b"\xe2\x96");
     session.paste(&log);
-    session.wait_for_text(&["7 lines", "step 1", "4242"]);
+    session.wait_for_text(&["7 lines", "▸ 1 ", "4242"]);
     session.leave();
 }
 
@@ -919,7 +918,7 @@ fn a_paste_of_a_megabyte_is_taken_whole() {
     let step = "step 12345 loss 2.0312 lr 3e-4 grad_norm 0.91 tokens/s 18231 xyq\n";
     let log = step.repeat((1 << 20) / step.len() + 1) + &torch_log(4242, "23.99");
     session.paste(&log);
-    session.wait_for_text(&[&format!("· {} lines", log.lines().count()), "step 1", "4242"]);
+    session.wait_for_text(&[&format!("· {} lines", log.lines().count()), "▸ 1 ", "4242"]);
     session.leave();
 }
 
@@ -951,9 +950,9 @@ fn the_last_log_can_be_reopened_and_a_report_is_written_to_the_state_folder() {
     let mut session = Session::shell(LARGE, &line(""));
     session.wait_for_text(&[&machine.pids()[0]]);
     session.paste(machine.log().replace("Traceback", "HF_TOKEN=hf_abcdEFGH12345678 Traceback"));
-    session.wait_for_text(&["step 1"]);
+    session.wait_for_text(&["▸ 1 "]);
     session.send("s");
-    session.wait_for_text(&["step 2"]);
+    session.wait_for_text(&["▸ 2 "]);
     session.send("W");
     let screen = session.wait_for_text(&["state/oomdoctor/report-"]);
     session.send("\x1b");
@@ -974,7 +973,7 @@ fn the_last_log_can_be_reopened_and_a_report_is_written_to_the_state_folder() {
     assert!(kept.contains("hf_abcdEFGH12345678"), "the log itself is kept whole");
 
     let session = Session::shell(LARGE, &line("--last"));
-    session.wait_for_text(&["step 2", "pasted "]);
+    session.wait_for_text(&["▸ 2 ", "pasted "]);
     session.leave();
 
     let mut session = Session::shell((200, 60), &line("report < /dev/null"));

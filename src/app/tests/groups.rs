@@ -106,8 +106,9 @@ fn a_launcher_is_asked_about_with_its_workers_and_signalled_first() {
         session.send(Msg::Signal(key_of(pid), SignalReport::Ended(ms(200))));
     }
     session.send(Msg::Sample(Box::new(reading(vec![process(5177, Bytes::gib(6))]))));
+    session.send(Msg::Resize(200, 60));
     let screen = crate::ui::drawn(&session.model);
-    assert!(screen.contains("(4100) and the 2 that worked for it have ended: gave back 11.0 GiB"), "{screen}");
+    assert!(screen.contains("(4100) and 2 workers: freed 11.0 GiB"), "{screen}");
 }
 
 #[test]

@@ -30,6 +30,7 @@ pub(super) fn sample(model: &mut Model, snapshot: Snapshot) -> Vec<Effect> {
         return Vec::new();
     }
     model.feed.history.note(&snapshot);
+    model.processes.letters.follow(&snapshot);
     let proved = watch_endings(model, &snapshot);
     model.feed.latest = Some(Arc::new(snapshot));
     keep_selection(model);

@@ -12,7 +12,7 @@ use crate::app::action::Action;
 use crate::app::effect::Effect;
 use crate::app::gate::{Passed, is_line_feed, is_text};
 use crate::app::layout;
-use crate::app::model::{Click, Model, Overlay, Pipe, Prompt, Purpose, Region, RowId, SinceItWorked, Tab};
+use crate::app::model::{Click, Model, Overlay, Pipe, Prompt, Purpose, Region, RowId, SinceItWorked};
 use crate::app::question::{Answer, Asked, Heard, Question};
 use crate::app::summary;
 use crate::app::symptoms::SYMPTOMS;
@@ -336,6 +336,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Model => which_model(model),
         Action::Fit => fit::open(model),
         Action::Rules => rules(model),
+        Action::Log => show_log(model),
         Action::Sort => {
             model.processes.sort = model.processes.sort.next();
             model.processes.still = None;
@@ -360,13 +361,20 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     Vec::new()
 }
 
-/// As they are read: side by side, or on small screens the log behind the others.
-fn order(model: &Model) -> [Region; 3] {
-    if model.is_small() {
-        [Region::Processes, Region::Steps, Region::Input]
-    } else {
-        [Region::Processes, Region::Input, Region::Steps]
+/// As they are read: side by side, or on small screens the log behind the others. Without a verdict there are no fixes.
+fn order(model: &Model) -> &'static [Region] {
+    match (model.has_fixes(), model.is_small()) {
+        (false, _) => &[Region::Processes, Region::Input],
+        (true, true) => &[Region::Processes, Region::Steps, Region::Input],
+        (true, false) => &[Region::Processes, Region::Input, Region::Steps],
     }
+}
+
+/// Shows the log, and goes back from it to the fixes or processes.
+fn show_log(model: &mut Model) {
+    model.overlay = None;
+    let beside = if model.advice.is_some() { Region::Steps } else { Region::Processes };
+    model.focus = if model.focus == Region::Input { beside } else { Region::Input };
 }
 
 /// The next region; in an explanation the next entry that matched, in the help its other half.
@@ -394,7 +402,7 @@ fn turn(model: &mut Model, by: isize) -> Option<Effect> {
 fn focus(model: &mut Model, by: isize) {
     let order = order(model);
     let here = order.iter().position(|region| *region == model.focus).unwrap_or(0);
-    let next = here.saturating_add_signed(by + 3) % order.len();
+    let next = here.saturating_add(order.len()).saturating_add_signed(by) % order.len();
     // Whom a step is about stays highlighted in the list.
     let highlighted = model.highlighted();
     model.focus = order.get(next).copied().unwrap_or(Region::Processes);
@@ -857,7 +865,7 @@ fn clicked(model: &mut Model, column: u16, row: u16, moment: Duration) -> Vec<Ef
             let step = model.steps_ahead().get(at).map(|step| StepId::of(step));
             model.walk.cursor = step.or(model.walk.cursor.take());
         }
-        Some(Click::Tab(tab)) => model.focus = if tab == Tab::Input { Region::Input } else { Region::Processes },
+        Some(Click::Log) => model.focus = Region::Input,
         Some(Click::Sort) => {
             model.focus = Region::Processes;
             return act(model, Action::Sort);

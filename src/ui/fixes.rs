@@ -1,0 +1,209 @@
+//! Owns the table of fixes: what each frees, whether it is enough and what it costs, with those that were tried marked;
+//! above it the proof of what was terminated.
+
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::Line;
+
+use super::format::{cut, exactly, paragraph};
+use super::picture::Picture;
+use super::proofs::proofs;
+use super::theme::Theme;
+use crate::advice::{Enough, PlannedFix};
+use crate::app::Model;
+use crate::app::model::{Click, Region, Target};
+use crate::app::walk::{Behind, Mark};
+use crate::memory::Is;
+use crate::units::Bytes;
+
+/// Columns of what a fix frees, of whether it is enough, and the least of what it costs.
+const FREES: usize = 6;
+const ENOUGH: usize = 9;
+const COST: usize = 14;
+
+pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, targets: &mut Vec<Target>) {
+    if area.is_empty() {
+        return;
+    }
+    let ahead = model.steps_ahead();
+    let inner = super::region(model, theme, " Fixes ".to_owned(), Region::Steps, area, picture);
+    let (width, height) = (usize::from(inner.width), usize::from(inner.height));
+    let mut above = last_proofs(model, theme, width, height.saturating_sub(3));
+    if ahead.is_empty() {
+        above.extend(paragraph(&format!(" {}", no_fixes(model)), width, theme.quiet));
+    } else {
+        above.push(heading(model, theme, &ahead, width));
+    }
+    let taken = above.len();
+    picture.lines(Rect { height: u16::try_from(taken).unwrap_or(u16::MAX).min(inner.height), ..inner }, above);
+    let cursor = model.cursor(&ahead);
+    let behind = model.walk.behind.len();
+    let (count, room) = (behind + ahead.len(), height.saturating_sub(taken));
+    let at = behind + cursor.unwrap_or(0);
+    // The last line says how many are out of sight; the selected one never is.
+    let room_for_rows = if count > room { room.saturating_sub(1).max(1) } else { room };
+    let first = (at + 1).saturating_sub(room_for_rows).min(count.saturating_sub(room_for_rows));
+    let mut lines = Vec::new();
+    let body = Rect {
+        y: inner.y + u16::try_from(taken).unwrap_or(0).min(inner.height),
+        height: u16::try_from(room).unwrap_or(0),
+        ..inner
+    };
+    for number in (first..count).take(room_for_rows) {
+        let line = match (model.walk.behind.get(number), number.checked_sub(behind)) {
+            (Some(left), _) => tried(left, number + 1, theme, width),
+            (None, Some(place)) => {
+                targets.extend(super::line_target(body, lines.len(), Click::Step(place)));
+                let Some(planned) = ahead.get(place) else { continue };
+                row(model, theme, planned, number + 1, width, cursor == Some(place))
+            }
+            (None, None) => continue,
+        };
+        lines.push(line);
+    }
+    let hidden = count.saturating_sub(first + lines.len());
+    if hidden > 0 && lines.len() < room {
+        lines.push(Line::styled(format!("   {} {hidden} more", theme.sign("…", "...")), theme.quiet));
+    }
+    picture.lines(body, lines);
+}
+
+/// As many of the last proofs as there is room for: half of one tells nothing.
+fn last_proofs(model: &Model, theme: &Theme, width: usize, room: usize) -> Vec<Line<'static>> {
+    let mut kept: Vec<Vec<Line<'static>>> = Vec::new();
+    let mut left = room;
+    for proof in proofs(model, theme, width).into_iter().rev() {
+        if proof.len() > left && !kept.is_empty() {
+            break;
+        }
+        left = left.saturating_sub(proof.len());
+        kept.push(proof);
+    }
+    kept.into_iter().rev().flatten().collect()
+}
+
+fn heading(model: &Model, theme: &Theme, ahead: &[&PlannedFix], width: usize) -> Line<'static> {
+    let on_its_way = model.advice.as_ref().is_some_and(|advice| advice.on_its_way);
+    let name = match (on_its_way, enough_together(model, ahead)) {
+        (true, _) => "IF IT FAILS AGAIN".to_owned(),
+        (false, Some(text)) => text,
+        (false, None) if model.is_small() => "FIXES".to_owned(),
+        (false, None) => String::new(),
+    };
+    let columns = Columns::of(width);
+    let text = format!(
+        " {} {:>FREES$}  {:<ENOUGH$} {}",
+        exactly(&name, columns.title + 3),
+        "FREES",
+        "ENOUGH",
+        cut("COST", columns.cost)
+    );
+    Line::styled(text, if model.focus == Region::Steps { theme.title } else { theme.quiet })
+}
+
+/// Which of the fixes are enough only together: the first few.
+fn enough_together(model: &Model, ahead: &[&PlannedFix]) -> Option<String> {
+    let first = ahead.first()?;
+    // As the plan has it: the log's figure is a lower bound.
+    let of_log = model.advice.as_ref().and_then(|advice| advice.ledger.as_ref()?.missing_bytes);
+    let missing = of_log.max(model.advice.as_ref().and_then(|advice| advice.fit.as_ref()?.missing()));
+    let missing = missing.filter(|missing| *missing > Bytes::ZERO && !first.may_be_enough)?;
+    let mut sum = Bytes::ZERO;
+    for (at, planned) in ahead.iter().enumerate() {
+        // Only what the driver's own figures promise is added up.
+        if planned.frees_is != Some(Is::Fact) {
+            return None;
+        }
+        sum = sum.plus(planned.frees_bytes.unwrap_or(Bytes::ZERO));
+        // Of one alone the plan has judged.
+        if sum >= missing && at > 0 {
+            let from = model.walk.behind.len() + 1;
+            return Some(format!("{from}–{} together: {sum}", from + at));
+        }
+    }
+    None
+}
+
+/// The columns of the table at this width; the title is the last to be cut.
+struct Columns {
+    title: usize,
+    cost: usize,
+}
+
+impl Columns {
+    fn of(width: usize) -> Columns {
+        let numbers = FREES + 2 + ENOUGH + 1 + 5;
+        let cost = width.saturating_sub(numbers + 40).clamp(COST, 36);
+        Columns { title: width.saturating_sub(numbers + cost), cost }
+    }
+}
+
+fn row(
+    model: &Model,
+    theme: &Theme,
+    planned: &PlannedFix,
+    number: usize,
+    width: usize,
+    is_current: bool,
+) -> Line<'static> {
+    let columns = Columns::of(width);
+    let pointer = if is_current { theme.sign("▸", ">") } else { " " };
+    let cost = if planned.costs == "nothing" { "none" } else { planned.costs.as_str() };
+    let text = format!(
+        " {pointer}{number:>2} {} {:>FREES$}  {:<ENOUGH$} {}",
+        exactly(&planned.title, columns.title),
+        frees(planned, theme),
+        enough(planned.enough),
+        cut(cost, columns.cost)
+    );
+    let style = match (is_current, model.focus == Region::Steps) {
+        (true, true) => theme.selected,
+        (true, false) => theme.title,
+        (false, _) => Style::new(),
+    };
+    Line::styled(exactly(&text, width), style)
+}
+
+/// In GiB; a fix that needs no memory freed has none to show.
+fn frees(planned: &PlannedFix, theme: &Theme) -> String {
+    let frees_nothing =
+        planned.room_on.is_some() || planned.waits_for.is_some() || planned.fix == crate::knowledge::FixId::RUN_AGAIN;
+    match (planned.frees_bytes, planned.frees_is) {
+        _ if frees_nothing => theme.sign("—", "-").to_owned(),
+        (Some(bytes), Some(Is::Fact)) => bytes.in_gib(),
+        (Some(bytes), _) => format!("{}{}", theme.sign("≈", "~"), bytes.in_gib()),
+        (None, _) => "?".to_owned(),
+    }
+}
+
+fn enough(enough: Enough) -> &'static str {
+    match enough {
+        Enough::Yes => "yes",
+        Enough::Likely => "likely",
+        Enough::NotAlone => "not alone",
+        Enough::WithOthers => "together",
+        Enough::LacksRam { .. } => "no RAM",
+        Enough::Unknown => "?",
+    }
+}
+
+fn tried(behind: &Behind, number: usize, theme: &Theme, width: usize) -> Line<'static> {
+    let (mark, word) = match behind.mark {
+        Mark::Taken => (theme.sign("✓", "+"), "taken"),
+        Mark::DidNotHelp => (theme.sign("✗", "x"), "did not help"),
+        Mark::Skipped => (theme.sign("–", "-"), "skipped"),
+    };
+    Line::styled(cut(&format!(" {mark}{number:>2} {} ({word})", behind.title), width), theme.quiet)
+}
+
+fn no_fixes(model: &Model) -> &'static str {
+    match &model.advice {
+        None => "Fixes appear here once you paste an error.",
+        Some(_) if model.input.diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.matches.is_empty()) => {
+            "Fixes come with the error itself: paste the log down to its last line."
+        }
+        Some(advice) if advice.verdict.causes.is_empty() => "Nothing has to be freed for this.",
+        Some(_) if model.walk.behind.is_empty() && model.endings.is_empty() => "No fix is known for this.",
+        Some(_) => "No further fixes. Run the job again, and paste the new error if it fails.",
+    }
+}

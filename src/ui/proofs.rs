@@ -1,0 +1,232 @@
+//! Owns the proof of each ending: what became of a process that was signalled, and what it freed.
+
+use std::time::Duration;
+
+use ratatui::style::Style;
+use ratatui::text::Line;
+
+use super::theme::Theme;
+use crate::advice::release::Release;
+use crate::app::Model;
+use crate::app::action::Action;
+use crate::app::model::Source;
+use crate::app::walk::{Ending, EndingState, Successor, free_of};
+use crate::gpu::guard::Signal;
+use crate::gpu::{GpuProcess, ProcessKind};
+use crate::units::Bytes;
+
+/// What became of each, the earliest first, in pieces that belong together.
+pub(super) fn proofs(model: &Model, theme: &Theme, width: usize) -> Vec<Vec<Line<'static>>> {
+    let mut proofs = Vec::new();
+    for ending in &model.endings {
+        let crew: Vec<&Ending> = crew(&model.endings, ending).collect();
+        // Of a crew one line says it all, as long as nothing is wrong with one of them.
+        let is_led = leader(&model.endings, ending).is_some_and(|first| is_well(first) && is_well(ending));
+        match (is_led, crew.is_empty() || !is_well(ending)) {
+            (true, _) => {}
+            (false, true) => proofs.push(ending_lines(model, theme, ending, width)),
+            (false, false) => proofs.push(crew_lines(model, theme, ending, &crew, width)),
+        }
+    }
+    proofs
+}
+
+/// Those that were to end with this one.
+fn crew<'a>(endings: &'a [Ending], first: &'a Ending) -> impl Iterator<Item = &'a Ending> {
+    endings.iter().filter(|ending| ending.victim.follows == Some(first.victim.key))
+}
+
+fn leader<'a>(endings: &'a [Ending], of: &Ending) -> Option<&'a Ending> {
+    endings.iter().find(|ending| of.victim.follows == Some(ending.victim.key))
+}
+
+/// Under way, or over as it should be: nothing of it needs a word of its own.
+fn is_well(ending: &Ending) -> bool {
+    use EndingState::{NotReturned, Unproved};
+    ending.is_under_way() && ending.again.is_none() && !matches!(ending.state, NotReturned { .. } | Unproved)
+}
+
+/// What became of a launcher and those who were to end with it, together.
+fn crew_lines(model: &Model, theme: &Theme, first: &Ending, crew: &[&Ending], width: usize) -> Vec<Line<'static>> {
+    let all = || std::iter::once(first).chain(crew.iter().copied());
+    let well = all().filter(|ending| is_well(ending)).count();
+    let proved = all().filter_map(|ending| match ending.state {
+        EndingState::Returned { bytes, after, .. } => Some((bytes, after)),
+        _ => None,
+    });
+    let simulated = if model.config.source == Source::Demo { " (simulated)" } else { "" };
+    let (name, others) = (&first.victim.name, crew.len());
+    let (count, bytes, after) = proved.fold((0, Bytes::ZERO, Duration::ZERO), |(count, sum, last), (bytes, after)| {
+        (count + 1, sum.plus(bytes), last.max(after))
+    });
+    let (mark, text, style) = if count == others + 1 {
+        let mut devices: Vec<u32> = all().flat_map(|ending| ending.victim.devices.iter().copied()).collect();
+        devices.sort_unstable();
+        devices.dedup();
+        let free_now = model.snapshot().map(|snapshot| free_of(snapshot, &devices)).unwrap_or_default();
+        let text = format!(
+            "Terminated {name} and {others} workers{simulated}: freed {bytes} in {:.1} s. {}",
+            after.as_secs_f32(),
+            free(&free_now)
+        );
+        (theme.sign("✓", "+"), text, theme.good)
+    } else {
+        let over = all().filter(|ending| ending.is_over()).count();
+        let others = if well == others + 1 { "" } else { "; the others below" };
+        let text = format!(
+            "Sent SIGTERM to {name}{simulated}; it should end its {} workers. {over} of {} have exited{others}",
+            crew.len(),
+            crew.len() + 1
+        );
+        (theme.sign("…", "."), text, theme.quiet)
+    };
+    marked(mark, &text, style, width)
+}
+
+/// What became of a process that was ended: the proof, or an honest word.
+fn ending_lines(model: &Model, theme: &Theme, ending: &Ending, width: usize) -> Vec<Line<'static>> {
+    let name = &ending.victim.name;
+    let simulated = if model.config.source == Source::Demo { " (simulated)" } else { "" };
+    let asked = match ending.signal {
+        Signal::Kill => "SIGKILL",
+        Signal::Term | Signal::Int => "SIGTERM",
+    };
+    let (mark, text, style) = match &ending.state {
+        EndingState::Elsewhere { command } => {
+            ("…", format!("Waiting for you to run: {command}  ({name} frees its memory then)"), theme.title)
+        }
+        EndingState::Asking => ("…", format!("Asking {name} to unload{simulated}: {}", asked_for(ending)), theme.quiet),
+        EndingState::Asked(said) => {
+            ("…", format!("{said}{simulated}; waiting for {name} to free its memory"), theme.quiet)
+        }
+        EndingState::NotReleased(why) => {
+            (theme.sign("✗", "x"), format!("{} did not unload: {why}.", program(ending)), theme.alarm)
+        }
+        EndingState::Sending if ending.victim.follows.is_some() => {
+            let grace = model.config.grace.as_secs();
+            ("…", format!("{name} should exit by itself; it gets SIGTERM after {grace} s"), theme.quiet)
+        }
+        EndingState::Sending | EndingState::Waiting => {
+            ("…", format!("Sent {asked} to {name}{simulated}; waiting for it to exit"), theme.quiet)
+        }
+        EndingState::Ended { .. } => {
+            ("…", format!("{name} has exited{simulated}; waiting for its memory"), theme.quiet)
+        }
+        EndingState::Returned { bytes, after, free_now, lives } => (
+            theme.sign("✓", "+"),
+            format!(
+                "{} {name}{simulated}: freed {bytes} in {:.1} s. {}",
+                if *lives { "Unloaded" } else { "Terminated" },
+                after.as_secs_f32(),
+                free(free_now)
+            ),
+            theme.good,
+        ),
+        EndingState::NotReturned { bytes } => (
+            theme.sign("✗", "x"),
+            match ending.victim.held {
+                Some(held) => format!(
+                    "{name} has exited, but only {bytes} of its {held} was freed. {}",
+                    still_held(model, ending)
+                ),
+                None => format!("{name} has exited, and no memory was freed. {}", still_held(model, ending)),
+            },
+            theme.alarm,
+        ),
+        EndingState::Unproved => (
+            theme.sign("✓", "+"),
+            format!("{name} has exited; the driver reports no figure for what was freed"),
+            theme.good,
+        ),
+        EndingState::Survived(state) => (
+            theme.sign("✗", "x"),
+            format!("{name} {}", survived(ending.signal, *state, &model.key(Action::End))),
+            theme.alarm,
+        ),
+        EndingState::Refused(refusal) => {
+            (theme.sign("✗", "x"), format!("Nothing was signalled: {refusal}"), theme.alarm)
+        }
+    };
+    let (mark, text, style) = match &ending.again {
+        Some(again) => (theme.sign("✗", "x"), started_again(ending, again), theme.alarm),
+        None => (mark, text, style),
+    };
+    marked(mark, &text, style, width)
+}
+
+fn marked(mark: &str, text: &str, style: Style, width: usize) -> Vec<Line<'static>> {
+    textwrap::wrap(text, width.saturating_sub(4).max(10))
+        .into_iter()
+        .enumerate()
+        .map(|(row, line)| Line::styled(format!(" {} {line}", if row == 0 { mark } else { " " }), style))
+        .collect()
+}
+
+/// That it did not stay ended, and who sees to that.
+fn started_again(ending: &Ending, again: &Successor) -> String {
+    let command = again.supervisor.as_ref().and_then(|supervisor| supervisor.ends_by(ending.victim.yours));
+    let who = match (&ending.release, command, &again.supervisor) {
+        (Some(release), ..) => format!("somebody uses it through {}", release.way.program),
+        (None, Some(command), _) => format!("to stop it: {command}"),
+        (None, None, Some(supervisor)) => format!("{supervisor} runs it"),
+        (None, None, None) => "unless you did that, a supervisor restarts it".to_owned(),
+    };
+    format!("{} was restarted as {}; {who}", ending.victim.name, again.pid)
+}
+
+/// The program that was asked, at the beginning of a sentence.
+fn program(ending: &Ending) -> String {
+    match ending.release.as_ref().map(|release| release.way.program) {
+        Some("the web UI") => "The web UI".to_owned(),
+        Some(program) => program.to_owned(),
+        None => ending.victim.name.clone(),
+    }
+}
+
+fn asked_for(ending: &Ending) -> String {
+    ending.release.as_ref().map(Release::shown).unwrap_or_default()
+}
+
+fn survived(signal: Signal, state: Option<char>, end: &str) -> String {
+    let said = match (signal, state) {
+        (Signal::Kill, Some('D')) => {
+            "is stuck in the kernel, probably in the GPU driver (state D); no signal can end it. It exits when that call returns. If it is still there in 5 minutes: reboot, or ask the admin."
+        }
+        (Signal::Kill, Some('Z')) => {
+            "has exited but is a zombie: a thread hangs in the driver, or its parent has not collected it. Restart its parent; if its memory stays in use, reboot."
+        }
+        (Signal::Kill, _) => "is still there after SIGKILL. Try again in a moment, or ask the admin.",
+        (_, Some('T')) => {
+            return format!("is stopped (Ctrl-Z) and did not react to SIGTERM. Press {end} for SIGKILL.");
+        }
+        (_, _) => return format!("ignored SIGTERM. Press {end} for SIGKILL."),
+    };
+    said.to_owned()
+}
+
+/// Who may have the memory of one that has ended: memory shared between processes (CUDA IPC) stays until the last of
+/// them has ended, and one that was orphaned holds on for nobody.
+fn still_held(model: &Model, ending: &Ending) -> String {
+    let Some(snapshot) = model.snapshot() else { return String::new() };
+    let victim = &ending.victim;
+    let same_user = |row: &&GpuProcess| row.user.known().is_some_and(|user| *user == victim.user);
+    let devices = snapshot.devices.iter().filter(|device| victim.devices.contains(&device.index));
+    let listed = devices.flat_map(|device| &device.processes).filter(|row| row.kind != ProcessKind::Graphics);
+    let open = snapshot
+        .holders
+        .iter()
+        .filter(|holder| holder.gpus.is_empty() || holder.gpus.iter().any(|index| victim.devices.contains(index)));
+    let others = open.map(|holder| &holder.process).chain(listed).filter(same_user);
+    let names: Vec<String> = others.take(3).map(crate::advice::name_of).collect();
+    if names.is_empty() {
+        return "No process of the same user has the GPU open. Another user's process may have mapped that memory; otherwise the \
+            driver lost it, and `sudo nvidia-smi --gpu-reset` or a reboot frees it."
+            .into();
+    }
+    format!("Still running, and may map the same memory (CUDA IPC): {}. Terminate those next.", names.join(", "))
+}
+
+fn free(free_now: &[(u32, Bytes)]) -> String {
+    let parts: Vec<String> = free_now.iter().map(|(device, bytes)| format!("GPU {device}: {bytes} free.")).collect();
+    parts.join(" ")
+}

@@ -1,0 +1,102 @@
+//! Owns the top of the screen: the verdict in one line, the easiest way out under it, and on small screens the decisive
+//! line of the log.
+
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use unicode_width::UnicodeWidthStr;
+
+use super::format::cut;
+use super::picture::Picture;
+use super::theme::Theme;
+use crate::advice::brief::{Brief, Standing};
+use crate::app::Model;
+use crate::app::action::Action;
+use crate::app::model::{Click, Pipe, Target};
+
+pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, targets: &mut Vec<Target>) {
+    if area.is_empty() {
+        return;
+    }
+    let width = usize::from(area.width.saturating_sub(1));
+    let mut lines = match &model.advice {
+        Some(advice) => vec![in_one_line(&advice.brief, theme, width)],
+        None => nothing_yet(model, theme, width),
+    };
+    let text_width = usize::from(area.width.saturating_sub(4));
+    lines.extend(model.under_the_verdict(text_width).into_iter().map(|line| Line::raw(format!("   {line}"))));
+    if model.is_small()
+        && lines.len() < usize::from(area.height)
+        && let Some(line) = decisive(model, theme, width)
+    {
+        targets.extend(super::line_target(area, lines.len(), Click::Log));
+        lines.push(line);
+    }
+    picture.lines(area, lines);
+}
+
+fn in_one_line(brief: &Brief, theme: &Theme, width: usize) -> Line<'static> {
+    let (sign, style) = match brief.standing {
+        Standing::Failed => (theme.sign("✗", "x"), theme.alarm),
+        Standing::Unclear => ("?", theme.sentence),
+        Standing::Elsewhere | Standing::NotMemory => (theme.sign("–", "-"), theme.sentence),
+        Standing::RoomNow => (theme.sign("✓", "+"), theme.good),
+        Standing::OnItsWay => (theme.sign("▸", ">"), theme.good),
+    };
+    let what = cut(&format!(" {sign} {}", brief.what), width);
+    let room = width.saturating_sub(what.width() + 3);
+    let figures = brief.figures.as_ref();
+    let figures = figures.and_then(|figures| figures.shorter_and_shorter().find(|text| text.width() <= room));
+    let mut spans = vec![Span::styled(what, style)];
+    if let Some(figures) = figures {
+        let (before, short) = match figures.find("SHORT") {
+            Some(at) => figures.split_at(at),
+            None => (figures.as_str(), ""),
+        };
+        spans.push(Span::raw(format!("   {before}")));
+        spans.push(Span::styled(short.to_owned(), theme.sentence));
+    }
+    Line::from(spans)
+}
+
+/// The line of the log that decided, with its number.
+fn decisive(model: &Model, theme: &Theme, width: usize) -> Option<Line<'static>> {
+    let found = model.input.diagnosis.as_ref()?.matches.first()?;
+    let text = format!(" {}{} {}", theme.sign("▶", ">"), found.line, found.text.trim().replace('\t', " "));
+    Some(Line::styled(cut(&text, width), theme.quiet))
+}
+
+/// No log yet: how to give one, and what is worth a look meanwhile.
+fn nothing_yet(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>> {
+    if model.input.awaited.is_some() {
+        return vec![Line::styled(format!(" Reading the log{}", theme.sign("…", "...")), theme.sentence)];
+    }
+    if let Some(why) = &model.input.trouble {
+        return super::format::paragraph(&format!(" {why}"), width, theme.alarm);
+    }
+    let first = match model.input.pipe {
+        Pipe::Open => format!(" Waiting for the piped job's output{}", theme.sign("…", "...")),
+        _ => " Paste the error from the failed job.".to_owned(),
+    };
+    let room = width.saturating_sub(first.width() + 3);
+    let ways = ["oomdoctor crash.log   ·   python -u train.py 2>&1 | oomdoctor", "oomdoctor crash.log"];
+    let way = ways.into_iter().find(|way| way.width() <= room).unwrap_or_default();
+    let mut lines =
+        vec![Line::from(vec![Span::styled(first, theme.sentence), Span::styled(format!("   {way}"), theme.quiet)])];
+    lines.push(Line::styled(cut(&beside(model), width), Style::new()));
+    lines
+}
+
+/// The largest idle process, else where a description stands in for a log.
+fn beside(model: &Model) -> String {
+    let idle = model.largest_idle().and_then(|row| Some((row.process.used_bytes.value()?, row.process.key()?, row)));
+    match idle {
+        Some((bytes, key, row)) => format!(
+            " Largest idle process: {}, {bytes} on GPU {}, {}",
+            crate::advice::name_of(row.process),
+            row.id.device,
+            model.activity_of(key)
+        ),
+        None => format!(" No log? {} lists what people see when memory runs out.", model.key(Action::Symptoms)),
+    }
+}
