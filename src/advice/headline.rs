@@ -50,7 +50,7 @@ fn no_memory_ran_out(case: &Case<'_>) -> String {
     match (&case.log.remark, case.log.matches.is_empty()) {
         // A consequence without its cause tells nothing about memory.
         (Some(remark), _) if is_consequence => remark.clone(),
-        (Some(remark), _) => format!("No memory ran out: {}", remark.trim_end_matches("No memory ran out.").trim_end()),
+        (Some(remark), _) => format!("No memory ran out. {}", remark.trim_end_matches("No memory ran out.").trim_end()),
         (None, false) => "This is a known message, but no memory ran out.".to_owned(),
         (None, true) => {
             "I know no line of this log that says memory ran out. Paste more of it, above all the last error."
@@ -61,8 +61,8 @@ fn no_memory_ran_out(case: &Case<'_>) -> String {
 
 fn what_failed(case: &Case<'_>, causes: &[Cause]) -> String {
     if case.log.oom == Oom::Maybe {
-        let remark = case.log.remark.as_deref().unwrap_or("the message fits, but other causes print it too.");
-        return format!("Perhaps out of memory: {remark}");
+        let remark = case.log.remark.as_deref().unwrap_or("The message fits, but other causes print it too.");
+        return format!("Perhaps out of memory. {remark}");
     }
     let said = causes.first().map_or_else(String::new, |found| causes::say(found.cause, case));
     let which = which_of_several(case, &said);

@@ -809,6 +809,10 @@ impl Model {
         let Some(advice) = &self.advice else { return Vec::new() };
         let most = if self.is_small() { 2 } else { 3 };
         let mut lines = shortened(&advice.brief.next, width, most);
+        // What must be known to read the figures: there is room for it where the log stands beside the processes.
+        if !self.is_small() {
+            lines.extend(advice.verdict.notes.iter().flat_map(|note| shortened(note, width, 2)).take(2));
+        }
         // Of a second failure, how it differs is what one asks first.
         let compared = self.compared();
         let room = if self.is_small() { 2 } else { 4 };

@@ -549,7 +549,7 @@ ValueError: To serve at least one request with the models's max seq len (65536),
     fn a_remark_is_the_one_for_the_wording() {
         let base = KnowledgeBase::built_in().unwrap();
         let said = |log: &str| base.diagnose(&PastedLog::new(log), None).remark.unwrap_or_default();
-        assert!(said("RuntimeError: No CUDA GPUs are available").contains("sees no card"));
+        assert!(said("RuntimeError: No CUDA GPUs are available").contains("No GPU is visible"));
         assert!(said("RuntimeError: CUDA error: device-side assert triggered").contains("CUDA_LAUNCH_BLOCKING"));
     }
 

@@ -65,7 +65,7 @@ fn crew_lines(model: &Model, theme: &Theme, first: &Ending, crew: &[&Ending], wi
         devices.dedup();
         let free_now = model.snapshot().map(|snapshot| free_of(snapshot, &devices)).unwrap_or_default();
         let text = format!(
-            "Terminated {name} and {others} workers{simulated}: freed {bytes} in {:.1} s. {}",
+            "{name} and its {others} workers have exited{simulated}: freed {bytes} in {:.1} s. {}",
             after.as_secs_f32(),
             free(&free_now)
         );
@@ -115,8 +115,8 @@ fn ending_lines(model: &Model, theme: &Theme, ending: &Ending, width: usize) -> 
         EndingState::Returned { bytes, after, free_now, lives } => (
             theme.sign("✓", "+"),
             format!(
-                "{} {name}{simulated}: freed {bytes} in {:.1} s. {}",
-                if *lives { "Unloaded" } else { "Terminated" },
+                "{name} {}{simulated}: freed {bytes} in {:.1} s. {}",
+                if *lives { "unloaded its model" } else { "has exited" },
                 after.as_secs_f32(),
                 free(free_now)
             ),

@@ -136,7 +136,7 @@ fn the_selected_fix_is_in_view_below_a_proof_and_beside_many_processes() {
     session.send(Msg::Sample(Box::new(two_cards(13, many(4242)))));
     let screen = drawn(&session.model);
     let step = session.model.current_step().unwrap().title.chars().take(20).collect::<String>();
-    assert!(screen.contains("✓ Terminated") && screen.contains(&step), "{screen}");
+    assert!(screen.contains("has exited: freed") && screen.contains(&step), "{screen}");
 }
 
 #[test]

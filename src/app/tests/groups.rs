@@ -108,7 +108,7 @@ fn a_launcher_is_asked_about_with_its_workers_and_signalled_first() {
     session.send(Msg::Sample(Box::new(reading(vec![process(5177, Bytes::gib(6))]))));
     session.send(Msg::Resize(200, 60));
     let screen = crate::ui::drawn(&session.model);
-    assert!(screen.contains("(4100) and 2 workers: freed 11.0 GiB"), "{screen}");
+    assert!(screen.contains("(4100) and its 2 workers have exited: freed 11.0 GiB"), "{screen}");
 }
 
 #[test]
