@@ -74,10 +74,7 @@ const LONGEST: usize = 1024;
 
 /// The range of the value that begins here.
 fn value_behind(text: &str, at: usize, written: &str) -> Option<Range<usize>> {
-    let mut to = (at + LONGEST).min(text.len());
-    while !text.is_char_boundary(to) {
-        to -= 1;
-    }
+    let to = text.floor_char_boundary(at + LONGEST);
     let window = text.get(at..to)?;
     let end = match TABLE.values.get(written)?.find_at(window, 0) {
         Some(value) if at + value.end() < to || to == text.len() => at + value.end(),

@@ -201,10 +201,7 @@ pub(super) fn is_near_a_mark(text: &str, at: Range<usize>) -> bool {
 
 /// The searched text before a place on its line, and where the line above ends.
 fn line_before(text: &str, at: usize) -> (&str, Option<usize>) {
-    let mut from = at.saturating_sub(AROUND);
-    while !text.is_char_boundary(from) {
-        from += 1;
-    }
+    let from = text.ceil_char_boundary(at.saturating_sub(AROUND));
     let window = text.get(from..at).unwrap_or_default();
     match window.rfind('\n') {
         Some(line) => (window.get(line + 1..).unwrap_or_default(), Some(from + line)),
@@ -214,11 +211,7 @@ fn line_before(text: &str, at: usize) -> (&str, Option<usize>) {
 
 /// The searched text after a place on its line, and where the line below begins.
 fn line_behind(text: &str, at: usize) -> (&str, Option<usize>) {
-    let mut to = (at + AROUND).min(text.len());
-    while !text.is_char_boundary(to) {
-        to -= 1;
-    }
-    let window = text.get(at..to).unwrap_or_default();
+    let window = text.get(at..text.floor_char_boundary(at + AROUND)).unwrap_or_default();
     match window.find('\n') {
         Some(line) => (window.get(..line).unwrap_or_default(), Some(at + line + 1)),
         None => (window, None),
