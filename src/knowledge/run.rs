@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::facts::Facts;
 use super::kinds::{CauseKind, MemoryKind, Platform, Stage};
@@ -18,7 +18,7 @@ use crate::units::Bytes;
 pub use read::{RunRule, read};
 
 /// A process of the table that the kernel prints when memory runs out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Task {
     pub pid: u32,
     /// Its name, cut after 15 characters by the kernel.
@@ -28,7 +28,7 @@ pub struct Task {
 }
 
 /// A GPU as the log names it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Card {
     /// The name or number that the backend gives it: `CUDA0`, `Vulkan1`, `0`; null without one.
     pub device: Option<String>,
@@ -46,7 +46,8 @@ pub struct AlsoRanOut {
 
 /// What the log says of the model and the run. What it does not print is absent.
 #[serde_with::skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Run {
     /// The architecture as GGUF names it: `llama`, `qwen3moe`.
     pub architecture: Option<String>,
@@ -98,7 +99,7 @@ pub struct Run {
     /// The last epoch that began, as printed.
     pub epoch: Option<u64>,
     /// The same where it is printed as one of many ("Epoch 1/10"), which counts from 1.
-    #[serde(skip)]
+    #[serde(skip_serializing)]
     pub epoch_of_many: Option<u64>,
     /// The number of GPUs that each layer is split over.
     pub tensor_parallel: Option<u64>,
@@ -113,6 +114,7 @@ pub struct Run {
     pub told: Option<CauseKind>,
     /// The kind of limit that the message is about: `jvm-heap`, `kubernetes`, `commit-limit`.
     #[schemars(with = "Option<String>")]
+    #[serde(deserialize_with = "limit::by_id")]
     pub limit: Option<&'static Limit>,
     /// The text that shows that PyTorch's expandable segments were enabled.
     pub expandable: Option<String>,
@@ -135,37 +137,37 @@ pub struct Run {
     /// The shell of the prompt in the log: `PS`, or a drive such as `C:` on Windows.
     pub shell: Option<String>,
     /// A sign that it ran on Windows, whatever the shell: a path with a drive, such as `C:`.
-    #[serde(skip)]
+    #[serde(skip_serializing)]
     pub windows: Option<String>,
     /// A sign that it ran on Linux: a path, a line of the kernel's, a prompt.
-    #[serde(skip)]
+    #[serde(skip_serializing)]
     pub linux: Option<String>,
     /// The GPUs that the log names, in its order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cards: Vec<Card>,
     /// The backend's word for the device whose buffer could not be allocated: `CUDA0`, `Vulkan1`.
-    #[serde(skip)]
+    #[serde(skip_serializing)]
     pub failed_on: Option<String>,
     /// The buffers that were on that device already.
     #[serde(skip)]
     pub on_failed_bytes: Option<Bytes>,
     /// A sign that the GPU is not NVIDIA's: `HIP`, `XPU`.
-    #[serde(skip)]
+    #[serde(skip_serializing)]
     pub maker: Option<String>,
     /// What shows that it ran on a Mac or in WSL: a path, a library.
-    #[serde(skip)]
+    #[serde(skip_serializing)]
     pub platform: Option<String>,
     /// Where the image encoder was loaded, as printed, or what shows that there is one: `CUDA0`, `CPU`, `--mmproj`.
-    #[serde(skip)]
+    #[serde(skip_serializing)]
     pub projector: Option<String>,
     /// A sign that it was a language model.
-    #[serde(skip)]
+    #[serde(skip_serializing)]
     pub text_model: Option<String>,
     /// What shows that the person's own code started vLLM's engine.
-    #[serde(skip)]
+    #[serde(skip_serializing)]
     pub called: Option<String>,
     /// A sign that Python code ran.
-    #[serde(skip)]
+    #[serde(skip_serializing)]
     pub python: Option<String>,
     /// The other error that ended a later attempt in the same log, and its line.
     #[serde(skip)]
@@ -174,10 +176,10 @@ pub struct Run {
     #[serde(skip)]
     pub also: Option<AlsoRanOut>,
     /// A sign that it ran in a container of its own.
-    #[serde(skip)]
+    #[serde(skip_serializing)]
     pub container: Option<String>,
     /// The Python script that a traceback begins in.
-    #[serde(skip)]
+    #[serde(skip_serializing)]
     pub script: Option<String>,
     /// The versions of programs and libraries, as printed.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -301,23 +303,6 @@ impl Run {
     /// Whether it is a language model's run, or that of another model that comes as a file.
     pub fn has_model(&self) -> bool {
         self.model.is_some() || self.architecture.is_some() || self.quantisation.is_some() || self.layers.is_some()
-    }
-
-    /// Whether the log says nothing of it; that Python ran says nothing of what it ran.
-    pub fn is_empty(&self) -> bool {
-        Run {
-            python: None,
-            container: None,
-            settings: BTreeMap::new(),
-            script: None,
-            windows: None,
-            linux: None,
-            platform: None,
-            failed_on: None,
-            maker: None,
-            ranks: Vec::new(),
-            ..self.clone()
-        } == Run::default()
     }
 }
 
@@ -555,7 +540,8 @@ ValueError: To serve at least one request with the models's max seq len (65536),
 
     #[test]
     fn what_is_not_said_is_not_known() {
-        assert!(run("RuntimeError: CUDA error: out of memory").is_empty());
-        assert!(run("all is well").is_empty());
+        let python = Some("RuntimeError".to_owned());
+        assert_eq!(run("RuntimeError: CUDA error: out of memory"), Run { python, ..Run::default() });
+        assert_eq!(run("all is well"), Run::default());
     }
 }
