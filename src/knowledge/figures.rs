@@ -126,12 +126,12 @@ impl Figures {
         let set = match capture.form {
             Form::Sized => self.set_size(capture.key, Bytes::parse(text, units)),
             Form::Times(multiplier) => self.set_size(capture.key, Bytes::parse_number(text, multiplier)),
-            Form::Count => text.replace(',', "").parse().is_ok_and(|number| self.facts.set_count(capture.key, number)),
+            Form::Count => text.replace(',', "").parse().is_ok_and(|number: i64| self.facts.set(capture.key, number)),
             Form::Word if capture.key == "program" => {
                 self.program.get_or_insert_with(|| text.to_ascii_lowercase());
                 false
             }
-            Form::Word => self.facts.set_name(text),
+            Form::Word => self.facts.set(capture.key, text),
         };
         let pair = matches!(capture.key, "other_pid" | "other_bytes");
         if let (true, Some((line, span))) = (set || pair, view.span(offset + found.start()..offset + found.end())) {
@@ -142,7 +142,7 @@ impl Figures {
     /// Sets a size; one that does not fit into 64 bits is more than any machine has.
     fn set_size(&mut self, key: &str, bytes: Option<Bytes>) -> bool {
         match bytes {
-            Some(bytes) => self.facts.set_size(key, bytes),
+            Some(bytes) => self.facts.set(key, bytes.0),
             None => {
                 self.absurd |= key == "requested_bytes";
                 false

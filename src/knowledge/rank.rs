@@ -10,6 +10,7 @@ use super::figures::{self, Figures};
 use super::limit::{self, Limit};
 use super::matching::Hit;
 use super::own_option;
+use super::pattern::shows;
 use super::recognize::{PhaseTable, ProgramTable};
 use super::run::{self, AlsoRanOut, Run, RunRule};
 use super::sign::{self, Sign};
@@ -295,26 +296,7 @@ fn cannot_run(raised_by: &str, program: &str) -> bool {
 
 /// Whether a word before a colon may be a program's name, and not the kind of the message.
 fn is_name(word: &str) -> bool {
-    const KINDS: &[&str] = &[
-        "error",
-        "fatal",
-        "exception",
-        "panic",
-        "warning",
-        "failed",
-        "failure",
-        "message",
-        "reason",
-        "status",
-        "note",
-        "abort",
-        "aborted",
-        "stderr",
-        "traceback",
-        "output",
-        "what",
-    ];
-    !KINDS.contains(&word) && !word.ends_with("error") && !word.ends_with("exception")
+    !shows("message_kind", word)
 }
 
 fn matched(finding: &Finding, log: &PastedLog) -> Match {
