@@ -14,9 +14,7 @@ use super::other_gpu::{self, OtherGpu};
 use super::processes::{self, Foreign, UsedByOthers, User};
 use super::retry::{self, Retry};
 use crate::gpu::{Device, GpuProcess};
-use crate::knowledge::FixId;
-use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom};
-use crate::knowledge::facts::NamedProcess;
+use crate::knowledge::{Diagnosis, FixId, MemoryKind, NamedProcess, Oom};
 use crate::units::Bytes;
 
 /// The log as the case reads it: the run's own process separated from the others, and as told by the rank on whose GPU a

@@ -12,8 +12,7 @@ use super::machine::place::{Fate, Place};
 use super::naming::name_of;
 use super::retry::Retry;
 use crate::gpu::{Device, GpuProcess, Host};
-use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
-use crate::knowledge::facts::Facts;
+use crate::knowledge::{Diagnosis, Facts, MemoryKind};
 use crate::units::Bytes;
 
 /// Whose part of the memory it is; the screen colors by it.

@@ -28,9 +28,7 @@ use super::case::Case;
 use super::fit::FitChoice;
 use super::naming::capitalized;
 use super::verdict::{Cause, CauseKind};
-use crate::knowledge::FixId;
-use crate::knowledge::diagnosis::{Oom, Shown};
-use crate::knowledge::fix::{Condition, Fix};
+use crate::knowledge::{Condition, Fix, FixId, Oom, Shown};
 
 /// So many changes of the run are offered at once; more come up as these are left behind.
 const MOST_CHANGES: usize = 6;

@@ -50,9 +50,4 @@ impl Advice {
             command: case.command.map(str::to_owned),
         }
     }
-
-    /// Whether the run fits with the steps taken, with the command line that they make.
-    pub fn changed(&self) -> Option<(&str, &FitAdvice)> {
-        self.remembered.changed.as_ref().map(|changed| (changed.command.as_str(), &changed.fit))
-    }
 }

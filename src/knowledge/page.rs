@@ -134,7 +134,7 @@ pub fn of_matches(base: &KnowledgeBase, diagnosis: &Diagnosis) -> Vec<Page> {
 /// The words of the field, in alphabetical order.
 pub fn glossary(base: &KnowledgeBase) -> Page {
     let mut page = Page::default();
-    for term in base.glossary() {
+    for term in &base.glossary {
         let also = if term.also.is_empty() { String::new() } else { format!(" (also: {})", term.also.join(", ")) };
         if !page.paragraphs.is_empty() {
             page.add(Tone::Text, "");
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn every_page_can_be_read_at_any_width_without_a_placeholder_left() {
         let base = KnowledgeBase::built_in().unwrap();
-        for entry in base.entries() {
+        for entry in &base.entries {
             let page = of_entry(&base, entry);
             for width in [20, 72, 200] {
                 for (_, line) in page.lines(width) {

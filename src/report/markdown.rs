@@ -355,7 +355,7 @@ mod tests {
         row.recognised_as = Some("a|b".into());
         row.command = Reading::Known(command.into());
         let snapshot = Snapshot { devices: vec![device(0, vec![row])], ..snapshot(0) };
-        let situation = Situation { fixes: base.fixes(), snapshot: Some(&snapshot), ..Situation::alone(&diagnosis) };
+        let situation = Situation { fixes: &base.fixes, snapshot: Some(&snapshot), ..Situation::alone(&diagnosis) };
         let advice = advise(&situation);
         let report = Report { snapshot: Some(&snapshot), ..Report::of(&diagnosis, &advice) };
         markdown(&Paper { report, log: &log, origin: "crash.log", at: noon_plus(0), walked, names })

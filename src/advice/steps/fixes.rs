@@ -13,10 +13,9 @@ use crate::advice::naming::sentence;
 use crate::advice::other_gpu::RoomOn;
 use crate::advice::rerun::{Changes, Form, Had, apply_all};
 use crate::gpu::Nature;
-use crate::knowledge::FixId;
-use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, OwnOption, Platform};
-use crate::knowledge::fix::{Condition, Fix, FixCommand, Frees};
-use crate::knowledge::own_option;
+use crate::knowledge::{
+    Condition, Diagnosis, Fix, FixCommand, FixId, Frees, MemoryKind, OwnOption, Platform, own_option,
+};
 use crate::memory::{Is, quant, table};
 use crate::units::Bytes;
 

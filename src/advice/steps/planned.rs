@@ -11,8 +11,7 @@ use crate::advice::other_gpu::RoomOn;
 use crate::advice::release::Release;
 use crate::advice::rerun::Changes;
 use crate::gpu::ProcessKey;
-use crate::knowledge::FixId;
-use crate::knowledge::fix::{Fix, Safety};
+use crate::knowledge::{Fix, FixId, Safety};
 use crate::memory::Is;
 use crate::units::Bytes;
 

@@ -4,9 +4,8 @@
 use super::template::substitute;
 use crate::advice::case::Case;
 use crate::advice::rerun::Changes;
-use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Platform, Stage};
-use crate::knowledge::fix::{FixCommand, Moves};
 use crate::knowledge::settings::{self, Asked, Bounds, Setting, Way};
+use crate::knowledge::{Diagnosis, FixCommand, MemoryKind, Moves, Platform, Stage};
 use crate::units::Bytes;
 
 /// No single machine has so much: such a size is an overflow, not a need.
