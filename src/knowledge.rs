@@ -47,7 +47,7 @@ use matching::Finder;
 pub use matching::Words;
 pub use program::Trait;
 use rank::Tables;
-use recognize::{PhaseTable, ProgramTable};
+use recognize::ProgramTable;
 pub use run::Run;
 use sign::Sign;
 
@@ -93,7 +93,7 @@ impl KnowledgeBase {
             innocent: loaded.innocent,
             tables: Tables {
                 programs: ProgramTable::new(loaded.programs),
-                phases: PhaseTable::new(loaded.phases),
+                phases: loaded.phases,
                 runs: loaded.runs,
                 versions: loaded.versions,
                 signs: loaded.signs,

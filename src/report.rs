@@ -107,13 +107,15 @@ fn rules(advice: &Advice) -> Vec<String> {
     lines
 }
 
+/// What a step frees, where that is told, and what it costs.
+fn effect_and_costs(planned: &PlannedFix) -> String {
+    let frees = words::gives_back(planned);
+    format!("{frees}{}costs: {}", if frees.is_empty() { "" } else { "; " }, planned.costs)
+}
+
 fn step(number: usize, planned: &PlannedFix) -> Vec<String> {
-    let mut notes = vec![words::gives_back(planned), format!("costs: {}", planned.costs)];
-    if planned.may_be_enough {
-        notes.push("may be enough".into());
-    }
-    notes.retain(|note| !note.is_empty());
-    let mut lines = vec![format!("{number}. {}  ({})", planned.title, notes.join("; "))];
+    let enough = if planned.may_be_enough { "; may be enough" } else { "" };
+    let mut lines = vec![format!("{number}. {}  ({}{enough})", planned.title, effect_and_costs(planned))];
     for step in &planned.steps {
         lines.push(format!("   {}", step.action));
         lines.extend(step.command.iter().flat_map(|command| command.lines()).map(|line| format!("     {line}")));
@@ -123,12 +125,15 @@ fn step(number: usize, planned: &PlannedFix) -> Vec<String> {
     lines
 }
 
+/// A line of at most 240 columns.
 pub(crate) fn shortened(line: &str) -> String {
-    const WIDTH: usize = 240;
-    let line = line.trim();
-    match line.char_indices().nth(WIDTH) {
+    cut(line.trim(), 240)
+}
+
+fn cut(line: &str, width: usize) -> String {
+    match line.char_indices().nth(width) {
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or(line)),
-        None => line.to_string(),
+        None => line.trim_end().to_owned(),
     }
 }
 

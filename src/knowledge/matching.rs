@@ -139,12 +139,12 @@ impl Finder {
         // Most lines have no literal at all, so finding which ones a line has is left for the few that do.
         let mut from = 0;
         while let Some(hit) = searcher.find(Input::new(log.text()).range(from..)) {
-            let line = log.line_at(hit.start());
-            let Some(range) = log.line_range(line) else { break };
+            let Some(range) = log.line_range(log.line_at(hit.start())) else { break };
             for hit in searcher.find_overlapping_iter(Input::new(log.text()).range(range.clone())) {
                 let owner = self.owners.get(hit.pattern().as_usize());
                 if let Some(candidates) = owner.and_then(|owner| candidates.get_mut(*owner)) {
-                    candidates.insert(Place { line, tile: log.tile_at(line, hit.start() - range.start) });
+                    let (line, tile) = log.place_at(hit.start());
+                    candidates.insert(Place { line, tile });
                 }
             }
             from = range.end.max(hit.end());
@@ -458,7 +458,7 @@ mod tests {
             let mut candidates = vec![Candidates::default(); base.entries.len()];
             base.finder.squeezed_candidates(&log, &mut candidates);
             let found: Vec<Place> = candidates[entry].places(&log).collect();
-            assert_eq!(found, [Place { line: 1, tile: log.tile_at(1, at) }], "{at}");
+            assert_eq!(found, [Place { line: 1, tile: log.place_at(at).1 }], "{at}");
         }
     }
 }

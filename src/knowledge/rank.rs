@@ -11,7 +11,7 @@ use super::limit::{self, Limit};
 use super::matching::Hit;
 use super::own_option;
 use super::pattern::shows;
-use super::recognize::{PhaseTable, ProgramTable};
+use super::recognize::{self, PhaseRule, ProgramTable};
 use super::run::{self, AlsoRanOut, Run, RunRule};
 use super::sign::{self, Sign};
 use super::version::VersionRule;
@@ -27,7 +27,7 @@ const RANKS: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Tables {
     pub programs: ProgramTable,
-    pub phases: PhaseTable,
+    pub phases: Vec<PhaseRule>,
     pub runs: Vec<RunRule>,
     pub versions: Vec<VersionRule>,
     pub signs: Vec<Sign>,
@@ -201,7 +201,7 @@ fn answer(
     places.retain(|place| !discarded.contains(&place.key));
     let named = leading.named_program().or_else(|| drawn_on.clone().find_map(Finding::named_program));
     let (raised_by, program) = whose(tables, log, leading, named);
-    let (phase, stage) = tables.phases.recognize(log, hit.line, hit.column);
+    let (phase, stage) = recognize::phase(&tables.phases, log, hit.line, hit.column);
     let run = run::read(&tables.runs, &tables.versions, log, hit.line, hit.column);
     if entry.memory == Some(MemoryKind::Unified) {
         facts.total_bytes = facts.total_bytes.or(run.working_set_bytes);

@@ -34,11 +34,7 @@ pub struct Range {
 /// The versions that these texts print; of a name that is printed twice the first counts.
 pub fn read(rules: &[VersionRule], texts: &[&str]) -> Versions {
     let printed = rules.iter().filter_map(|rule| Some((rule.of.clone(), first(rule, texts)?)));
-    let mut versions = Versions::new();
-    for (name, version) in printed {
-        versions.entry(name).or_insert(version);
-    }
-    versions
+    printed.rev().collect()
 }
 
 fn first(rule: &VersionRule, texts: &[&str]) -> Option<String> {

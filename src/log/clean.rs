@@ -13,10 +13,7 @@ pub(super) fn decode(bytes: Vec<u8>) -> Option<String> {
     if looks_binary(&bytes) {
         return None;
     }
-    Some(match String::from_utf8(bytes) {
-        Ok(text) => text,
-        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
-    })
+    Some(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
 /// UTF-16 with its mark (what PowerShell's `>` writes), or without one where every other byte is NUL.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::redact::Names;
-use super::{Report, differences, shortened};
+use super::{Report, cut, differences, effect_and_costs, shortened};
 use crate::advice::{self, words};
 use crate::gpu::{Device, Driver, GpuProcess, Reading};
 use crate::knowledge::diagnosis::{Match, Oom};
@@ -131,13 +131,6 @@ fn excerpt(log: &PastedLog, matches: &[Match], more: usize) -> Vec<(usize, Strin
     lines
 }
 
-fn cut(line: &str, width: usize) -> String {
-    match line.char_indices().nth(width) {
-        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or(line)),
-        None => line.trim_end().to_owned(),
-    }
-}
-
 /// Writes a report, every foreign part of it through `show`.
 #[derive(Clone, Copy)]
 struct Writer<'a> {
@@ -227,9 +220,8 @@ impl Writer<'_> {
             if at == 0 {
                 lines.push("\n#### What is advised\n".to_owned());
             }
-            let notes = [words::gives_back(planned), format!("costs: {}", planned.costs)];
-            let notes: Vec<&str> = notes.iter().map(String::as_str).filter(|note| !note.is_empty()).collect();
-            lines.push(format!("{}. {} ({})", at + 1, self.plain(&planned.title), self.plain(&notes.join("; "))));
+            let notes = self.plain(&effect_and_costs(planned));
+            lines.push(format!("{}. {} ({notes})", at + 1, self.plain(&planned.title)));
             let commands = planned.steps.iter().filter_map(|step| step.command.as_deref());
             lines.extend(commands.map(|command| indented(&self.fenced("", command))));
         }
