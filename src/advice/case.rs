@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::engine;
-use super::figures::{own_process, run_had, with_own_process};
+use super::figures::{own_process, with_own_process};
 use super::fit::{self, FitAdvice, FitChoice, Room};
 use super::input::{ChangedFit, Remembered, Situation};
 use super::ledger::{self, Ledger, at_least};
@@ -266,7 +266,7 @@ fn changed_fit(
 }
 
 fn fit_of(diagnosis: &Diagnosis, model: Option<&str>, room: &Room) -> Option<FitAdvice> {
-    fit::fit(fit::Question { diagnosis, model, had: run_had(diagnosis) }, room.clone())
+    fit::fit(diagnosis, model, room.clone())
 }
 
 /// What there is for the run, with what its retry uses already.
@@ -283,7 +283,7 @@ fn room(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>, r
             None => Vec::new(),
         },
     };
-    fit::room(situation.diagnosis, run_had(situation.diagnosis), &machine)
+    fit::room(situation.diagnosis, &machine)
 }
 
 fn used_by_retry(retry: &Retry<'_>, device: &Device) -> Bytes {

@@ -233,7 +233,6 @@ fn with_condition(planned: PlannedFix, condition: &str) -> PlannedFix {
 #[cfg(test)]
 mod tests {
 
-    use super::template::substitute;
     use super::*;
     use crate::advice::testing::torch_oom;
     use crate::advice::{Advice, Situation, Taken, advise};
@@ -242,6 +241,7 @@ mod tests {
     use crate::gpu::testing::{device, noon_plus, process, snapshot};
     use crate::gpu::{Device, GpuProcess, ProcessKey, Reading, Snapshot, Vantage};
     use crate::knowledge::diagnosis::Diagnosis;
+    use crate::knowledge::fix::substitute;
     use crate::knowledge::fix::{FixCommand, Frees, Safety};
     use crate::units::Bytes;
 

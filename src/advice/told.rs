@@ -10,8 +10,10 @@ use super::ledger::Ledger;
 use super::steps::Plan;
 use super::steps::planned::{NotOffered, PlannedFix};
 use super::verdict::Verdict;
+use crate::internal::Internal;
 
 /// What to tell the person.
+#[serde_with::apply(Internal => #[serde(skip)])]
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Advice {
     /// What ran out and why.
@@ -23,18 +25,14 @@ pub struct Advice {
     /// What to do, best first.
     pub plan: Vec<PlannedFix>,
     /// What is not offered, and why.
-    #[serde(skip)]
-    pub not_offered: Vec<NotOffered>,
+    pub not_offered: Internal<Vec<NotOffered>>,
     /// What the next reading of the same log needs to know of this one.
-    #[serde(skip)]
-    pub remembered: Remembered,
+    pub remembered: Internal<Remembered>,
     /// The run seems to have been started again, and nothing is known to be short for it: the steps are for
     /// when it fails again.
-    #[serde(skip)]
-    pub on_its_way: bool,
+    pub on_its_way: Internal<bool>,
     /// The command line that the steps change: the person's or the log's, else that of the failed program, still here.
-    #[serde(skip)]
-    pub command: Option<String>,
+    pub command: Internal<Option<String>>,
 }
 
 impl Advice {

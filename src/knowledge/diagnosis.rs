@@ -10,6 +10,7 @@ use super::facts::Facts;
 pub use super::kinds::{CauseKind, Certainty, MemoryKind, Oom, Phase, Platform, Stage};
 use super::run::Run;
 use crate::ids::{EntryId, FixId};
+use crate::internal::Internal;
 use crate::units::WallTime;
 
 /// A figure found in the log and its place, which the screen underlines.
@@ -47,6 +48,7 @@ pub struct Shown {
 }
 
 /// What a log says, read alone.
+#[serde_with::apply(Internal => #[serde(skip)])]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Diagnosis {
     pub oom: Oom,
@@ -60,8 +62,7 @@ pub struct Diagnosis {
     // Of the leading match.
     pub facts: Facts,
     /// Where those figures stand.
-    #[serde(skip)]
-    pub figures: Vec<Figure>,
+    pub figures: Internal<Vec<Figure>>,
     pub run: Run,
     /// The leading match first: the cause before its consequences.
     pub matches: Vec<Match>,
@@ -71,17 +72,13 @@ pub struct Diagnosis {
     // By the stamp nearest to the decisive line, as local time where it names no time zone.
     pub crashed_at: Option<WallTime>,
     /// The same, if that timestamp names no time zone and is UTC, as in most containers.
-    #[serde(skip)]
-    pub crashed_at_if_utc: Option<WallTime>,
+    pub crashed_at_if_utc: Internal<Option<WallTime>>,
     /// What the log shows that asks for fixes of its own.
-    #[serde(skip)]
-    pub signs: Vec<Shown>,
+    pub signs: Internal<Vec<Shown>>,
     /// The options of the run that decide how much memory it takes.
-    #[serde(skip)]
-    pub own_options: Vec<OwnOption>,
+    pub own_options: Internal<Vec<OwnOption>>,
     /// Whether parts of a very long log were left out before it was read; line numbers count what was kept.
-    #[serde(skip)]
-    pub is_shortened: bool,
+    pub is_shortened: Internal<bool>,
 }
 
 /// An option that decides how much memory the run takes.

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::kinds::{CauseKind, MemoryKind, Phase, Platform, Stage};
+use super::settings::Asked;
 use crate::ids::FixId;
 use crate::packed;
 
@@ -141,6 +142,31 @@ pub struct FixCommand {
 /// `settings::Asked`); a test holds every fix against this list.
 pub static PLACEHOLDERS: LazyLock<Vec<&'static str>> =
     LazyLock::new(|| packed::table(include_str!("../../knowledge/advice/placeholders.ron")));
+
+/// Puts values into `{names}`; `None` where one is not known. Braces around anything else stand as they are.
+pub(crate) fn substitute(text: &str, value_of: &impl Fn(&str) -> Option<String>) -> Option<String> {
+    let mut filled = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        filled.push_str(before);
+        match after.split_once('}') {
+            Some((name, tail)) if is_placeholder(name) => {
+                filled.push_str(&value_of(name)?);
+                rest = tail;
+            }
+            _ => {
+                filled.push('{');
+                rest = after;
+            }
+        }
+    }
+    filled.push_str(rest);
+    Some(filled)
+}
+
+fn is_placeholder(name: &str) -> bool {
+    PLACEHOLDERS.contains(&name) || Asked::of(name).is_some()
+}
 
 /// When a fix comes before the others of its entry, because it addresses exactly what happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

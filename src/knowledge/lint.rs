@@ -9,7 +9,7 @@ use super::KnowledgeBase;
 use super::diagnosis::{Diagnosis, Match, Oom};
 use super::entry::{Entry, Example};
 use super::facts::FACT_KEYS;
-use super::fix::{Fix, FixCommand, Moves, NOT_YET, PLACEHOLDERS, Reference};
+use super::fix::{Fix, FixCommand, Moves, NOT_YET, PLACEHOLDERS, Reference, substitute};
 use super::guide::Question;
 use super::limit::{self, Limit};
 use super::settings::{self, Asked, Way};
@@ -245,22 +245,7 @@ fn is_least(number: &str) -> bool {
 /// The numbers of a command that are values, with their units; placeholders and what belongs to a word, a path or
 /// an address are none.
 fn bare_numbers(text: &str) -> Vec<String> {
-    let mut plain = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('{') {
-        plain.push_str(before);
-        match after.split_once('}').filter(|(name, _)| Asked::of(name).is_some() || PLACEHOLDERS.contains(name)) {
-            Some((_, tail)) => {
-                plain.push('x');
-                rest = tail;
-            }
-            None => {
-                plain.push(' ');
-                rest = after;
-            }
-        }
-    }
-    plain.push_str(rest);
+    let plain = substitute(text, &|_| Some("x".to_owned())).unwrap_or_default();
     let words = plain.split(|c: char| c.is_whitespace() || "=,:()[]{}\"'*".contains(c));
     // The heap's option takes its value without anything in between.
     let words = words.map(|word| ["-Xmx", "-j"].into_iter().find_map(|glued| word.strip_prefix(glued)).unwrap_or(word));
@@ -294,7 +279,8 @@ fn examples(base: &KnowledgeBase, entry: &Entry, number: usize, example: &Exampl
     let mut faults: Vec<String> =
         verdict(entry, example, &diagnosis).into_iter().map(|what| format!("example {number}: {what}")).collect();
     faults.extend(rivals(base, entry, &diagnosis).into_iter().map(|what| format!("example {number}: {what}")));
-    if !entry.literals.iter().any(|literal| contains_ignoring_case(&example.log, literal)) {
+    let log = example.log.to_ascii_lowercase();
+    if !entry.literals.iter().any(|literal| log.contains(&literal.to_ascii_lowercase())) {
         faults.push(format!("example {number} holds none of the literals"));
     }
     if faults.is_empty() {
@@ -305,10 +291,6 @@ fn examples(base: &KnowledgeBase, entry: &Entry, number: usize, example: &Exampl
         }
     }
     faults
-}
-
-fn contains_ignoring_case(text: &str, literal: &str) -> bool {
-    text.to_ascii_lowercase().contains(&literal.to_ascii_lowercase())
 }
 
 /// Other entries that match the same line with the same certainty, so that chance decides which one leads.

@@ -168,6 +168,11 @@ fn compile_short(source: &str) -> Option<meta::Regex> {
         .ok()
 }
 
+/// The text of a group, where it took part in the match.
+pub(super) fn group(found: &Captures<'_>, name: &str) -> Option<String> {
+    Some(String::from_utf8_lossy(found.name(name)?.as_bytes()).into_owned())
+}
+
 /// What a named group captures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Capture {

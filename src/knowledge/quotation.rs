@@ -102,7 +102,7 @@ impl Part {
     fn of(line: &str) -> Part {
         effort::count(line.len());
         Part {
-            is_of_a_page: is_heading(line) || is_symptom(line),
+            is_of_a_page: is_heading(line) || shows("quoted_symptom", line),
             is_source: is_source(line) && !looks_like_output(line),
         }
     }
@@ -112,18 +112,13 @@ impl Part {
         effort::count(before.len() + after.len());
         is_in_backticks(before, after)
             || self.is_of_a_page
-            || self.is_source && !after.is_empty() && !is_behind_its_source(before)
+            || self.is_source && !after.is_empty() && !shows("quoted_raised", before)
     }
 }
 
 /// Whether a line of source code is shown, as a traceback, a diff or an editor does.
 fn is_source(line: &str) -> bool {
     shows("quoted_source", line)
-}
-
-/// Whether a traceback folded into one line ends right before the message: "raise Bad(…) from None some.Error: …".
-fn is_behind_its_source(before: &str) -> bool {
-    shows("quoted_raised", before)
 }
 
 /// A page's heading names a kind of failure ("## CUDA out of memory"); one that reports a failure quotes its
@@ -133,11 +128,6 @@ fn is_heading(line: &str) -> bool {
     (2..=6).contains(&(line.len() - text.len()))
         && text.starts_with(' ')
         && (!text.contains(':') || text.contains("\\["))
-}
-
-/// A guide's list of symptoms: "#. Error message "CUDA out of memory" was printed in logs."
-fn is_symptom(line: &str) -> bool {
-    shows("quoted_symptom", line)
 }
 
 /// Whether an open backtick with words before it precedes, and what it quotes is no message that somebody reports.
@@ -151,7 +141,7 @@ fn is_in_backticks(before: &str, after: &str) -> bool {
     // Only nearby prose can say what the quotation is about.
     let (said, rest, then) = (end_of(said), beginning_of(rest), beginning_of(then));
     let whole = format!("{}{rest}", end_of(before.get(start..).unwrap_or_default()));
-    open && (is_defined(then) || has_words && !is_reported(said, &whole, then))
+    open && (shows("quoted_defined", then) || has_words && !is_reported(said, &whole, then))
 }
 
 /// Bytes of prose that are read before and after a quotation.
@@ -163,11 +153,6 @@ fn beginning_of(text: &str) -> &str {
 
 fn end_of(text: &str) -> &str {
     text.get(text.ceil_char_boundary(text.len().saturating_sub(SENTENCES))..).unwrap_or(text)
-}
-
-/// Whether the text after the quotation explains it.
-fn is_defined(then: &str) -> bool {
-    shows("quoted_defined", then)
 }
 
 /// A changed line beside another one, both indented behind their marks; or one added line of many.

@@ -55,7 +55,7 @@ pub(crate) fn diagnosis(
     let masked: Vec<bool> = findings.iter().map(|one| findings.iter().any(|other| explains(other, one))).collect();
     let mut order: Vec<(bool, Finding)> = masked.into_iter().zip(findings).collect();
     order.sort_by_key(|(is_masked, finding)| {
-        (*is_masked, class(finding.oom), Reverse(finding.entry.certainty), finding.hit.line, finding.hit.column)
+        (*is_masked, finding.oom, Reverse(finding.entry.certainty), finding.hit.line, finding.hit.column)
     });
     let Some((_, leading)) = order.first() else { return Diagnosis::default() };
     let mut diagnosis = answer(tables, log, leading, &order, now);
@@ -105,14 +105,6 @@ fn explains(cause: &Finding, consequence: &Finding) -> bool {
         || cause.entry.id != consequence.entry.id
             && cause.entry.masks(consequence.entry)
             && (cause.oom == cause.entry.oom || consequence.oom != Oom::Yes)
-}
-
-fn class(oom: Oom) -> u8 {
-    match oom {
-        Oom::Yes => 0,
-        Oom::Maybe => 1,
-        Oom::No => 2,
-    }
 }
 
 /// One finding per entry: the first hit that the program did not recover from, else the first hit.
@@ -221,9 +213,8 @@ fn answer(
         crashed_at: clock::crashed_at(log, hit.line, now),
         crashed_at_if_utc: clock::crashed_at_if_utc(log, hit.line, now),
         run: Run { stage, told: tells.and_then(|tells| tells.cause).or(limit.map(|limit| limit.cause)), limit, ..run },
-        signs: Vec::new(),
-        own_options: Vec::new(),
         is_shortened: log.is_shortened(),
+        ..Diagnosis::default()
     }
 }
 

@@ -13,6 +13,7 @@ use super::facts::Facts;
 use super::kinds::{CauseKind, MemoryKind, Platform, Stage};
 use super::limit::{self, Limit};
 use super::version::{self, Versions};
+use crate::internal::Internal;
 use crate::units::Bytes;
 
 pub use read::{RunRule, read};
@@ -45,6 +46,7 @@ pub struct AlsoRanOut {
 }
 
 /// What the log says of the model and the run. What it does not print is absent.
+#[serde_with::apply(Internal => #[serde(skip_serializing)])]
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -74,13 +76,11 @@ pub struct Run {
     /// The size of the model's file.
     pub file_bytes: Option<Bytes>,
     /// What Metal lets graphics use of the memory.
-    #[serde(skip)]
-    pub working_set_bytes: Option<Bytes>,
+    pub working_set_bytes: Internal<Option<Bytes>>,
     /// VRAM that was free when the load began, summed over all GPUs.
     pub free_at_start_bytes: Option<Bytes>,
     /// The same for each GPU.
-    #[serde(skip)]
-    pub free_at_start_each: Vec<Bytes>,
+    pub free_at_start_each: Internal<Vec<Bytes>>,
     /// The number of GPUs of these sums.
     pub devices: Option<u64>,
     /// Other settings of the engine and dimensions of the model, by the engine's own names and as printed: `n_embd` is
@@ -99,15 +99,13 @@ pub struct Run {
     /// The last epoch that began, as printed.
     pub epoch: Option<u64>,
     /// The same where it is printed as one of many ("Epoch 1/10"), which counts from 1.
-    #[serde(skip_serializing)]
-    pub epoch_of_many: Option<u64>,
+    pub epoch_of_many: Internal<Option<u64>>,
     /// The number of GPUs that each layer is split over.
     pub tensor_parallel: Option<u64>,
     /// The rank that failed.
     pub rank: Option<u64>,
     /// What other ranks printed for the same failure on their own GPUs, if it names other processes.
-    #[serde(skip)]
-    pub ranks: Vec<Facts>,
+    pub ranks: Internal<Vec<Facts>>,
     /// What the job was doing when it failed, within its phase.
     pub stage: Option<Stage>,
     /// The cause that the message itself names.
@@ -137,50 +135,37 @@ pub struct Run {
     /// The shell of the prompt in the log: `PS`, or a drive such as `C:` on Windows.
     pub shell: Option<String>,
     /// A sign that it ran on Windows, whatever the shell: a path with a drive, such as `C:`.
-    #[serde(skip_serializing)]
-    pub windows: Option<String>,
+    pub windows: Internal<Option<String>>,
     /// A sign that it ran on Linux: a path, a line of the kernel's, a prompt.
-    #[serde(skip_serializing)]
-    pub linux: Option<String>,
+    pub linux: Internal<Option<String>>,
     /// The GPUs that the log names, in its order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cards: Vec<Card>,
     /// The backend's word for the device whose buffer could not be allocated: `CUDA0`, `Vulkan1`.
-    #[serde(skip_serializing)]
-    pub failed_on: Option<String>,
+    pub failed_on: Internal<Option<String>>,
     /// The buffers that were on that device already.
-    #[serde(skip)]
-    pub on_failed_bytes: Option<Bytes>,
+    pub on_failed_bytes: Internal<Option<Bytes>>,
     /// A sign that the GPU is not NVIDIA's: `HIP`, `XPU`.
-    #[serde(skip_serializing)]
-    pub maker: Option<String>,
+    pub maker: Internal<Option<String>>,
     /// What shows that it ran on a Mac or in WSL: a path, a library.
-    #[serde(skip_serializing)]
-    pub platform: Option<String>,
+    pub platform: Internal<Option<String>>,
     /// Where the image encoder was loaded, as printed, or what shows that there is one: `CUDA0`, `CPU`, `--mmproj`.
-    #[serde(skip_serializing)]
-    pub projector: Option<String>,
+    pub projector: Internal<Option<String>>,
     /// A sign that it was a language model.
-    #[serde(skip_serializing)]
-    pub text_model: Option<String>,
+    pub text_model: Internal<Option<String>>,
     /// What shows that the person's own code started vLLM's engine.
-    #[serde(skip_serializing)]
-    pub called: Option<String>,
+    pub called: Internal<Option<String>>,
     /// A sign that Python code ran.
-    #[serde(skip_serializing)]
-    pub python: Option<String>,
+    pub python: Internal<Option<String>>,
     /// The other error that ended a later attempt in the same log, and its line.
-    #[serde(skip)]
-    pub ended_with: Option<(String, usize)>,
+    pub ended_with: Internal<Option<(String, usize)>>,
     /// Another memory that ran out as well.
     #[serde(skip)]
     pub also: Option<AlsoRanOut>,
     /// A sign that it ran in a container of its own.
-    #[serde(skip_serializing)]
-    pub container: Option<String>,
+    pub container: Internal<Option<String>>,
     /// The Python script that a traceback begins in.
-    #[serde(skip_serializing)]
-    pub script: Option<String>,
+    pub script: Internal<Option<String>>,
     /// The versions of programs and libraries, as printed.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub versions: Versions,
@@ -536,6 +521,14 @@ ValueError: To serve at least one request with the models's max seq len (65536),
         let said = |log: &str| base.diagnose(&PastedLog::new(log), None).remark.unwrap_or_default();
         assert!(said("RuntimeError: No CUDA GPUs are available").contains("sees no card"));
         assert!(said("RuntimeError: CUDA error: device-side assert triggered").contains("CUDA_LAUNCH_BLOCKING"));
+    }
+
+    #[test]
+    fn a_rule_for_a_field_that_no_run_has_is_refused() {
+        for (key, is_known) in [("word(\"model\")", true), ("word(\"modle\")", false), ("number(\"step\")", true)] {
+            let rule = ron::from_str::<super::RunRule>(&format!("(key: {key}, patterns: [])"));
+            assert_eq!(rule.is_ok(), is_known, "{rule:?}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::diagnosis::{Diagnosis, MemoryKind, Oom, Phase, Shown};
 use super::fix::Reference;
-use super::pattern::Pattern;
+use super::pattern::{Pattern, group};
 use super::program::Program;
 use super::version::Range;
 use crate::ids::{EntryId, FixId};
@@ -118,8 +118,8 @@ fn figure(of: &Pattern, diagnosis: &Diagnosis, windows: &[&str]) -> Option<u64> 
         return figure.as_u64();
     }
     let found = windows.iter().rev().find_map(|text| of.last_captures(text))?;
-    let text = std::str::from_utf8(found.name("v")?.as_bytes()).ok()?;
-    text.parse().ok().or_else(|| Some(Bytes::parse(text, UnitBase::Binary)?.0))
+    let text = group(&found, "v")?;
+    text.parse().ok().or_else(|| Some(Bytes::parse(&text, UnitBase::Binary)?.0))
 }
 
 fn is_in_one(pattern: &Pattern, windows: &[&str]) -> bool {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::pattern::Pattern;
+use super::pattern::{Pattern, group};
 
 /// How a log prints the version of a program or library; `v` is the version.
 #[derive(Debug, Deserialize)]
@@ -40,8 +40,7 @@ pub fn read(rules: &[VersionRule], texts: &[&str]) -> Versions {
 fn first(rule: &VersionRule, texts: &[&str]) -> Option<String> {
     texts.iter().find_map(|text| {
         let mut found = rule.patterns.iter().flat_map(|pattern| pattern.captures(text));
-        let version = found.find_map(|found| Some(found.name("v")?.as_bytes().to_vec()))?;
-        Some(String::from_utf8_lossy(&version).into_owned())
+        found.find_map(|found| group(&found, "v"))
     })
 }
 

@@ -41,6 +41,7 @@ pub struct AnotherFailure<'a> {
     plan: &'a [PlannedFix],
 }
 
+#[serde_with::skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub struct OutOfMemory<'a> {
     #[serde(flatten)]
@@ -48,13 +49,10 @@ pub struct OutOfMemory<'a> {
     #[serde(flatten)]
     advice: &'a Advice,
     /// With `--why`: fixes that are not offered, each with the rule that removed it; absent elsewhere.
-    #[serde(skip_serializing_if = "Option::is_none")]
     not_offered: Option<&'a [NotOffered]>,
     /// With `--good`: what differs from the run that worked; what explains the failure comes first. Absent elsewhere.
-    #[serde(skip_serializing_if = "Option::is_none")]
     since_it_worked: Option<&'a [Difference]>,
     /// Why `live` is null although a reading was wanted; absent elsewhere.
-    #[serde(skip_serializing_if = "Option::is_none")]
     live_reason: Option<&'a str>,
 }
 

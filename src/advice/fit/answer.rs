@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::effect::Effect;
 use super::model::Known;
+use crate::internal::Internal;
 use crate::knowledge::FixId;
 use crate::memory::{Engine, Estimate, Is, ModelShape};
 use crate::units::Bytes;
@@ -74,6 +75,7 @@ pub struct Size {
 }
 
 /// Whether it fits, and what would make it.
+#[serde_with::apply(Internal => #[serde(skip)])]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FitAdvice {
     /// Which model; `None` where only the engine's own pool is spoken of.
@@ -105,17 +107,13 @@ pub struct FitAdvice {
     /// What was assumed, and what can't be known.
     pub notes: Vec<String>,
     /// What each fix of the knowledge base would do.
-    #[serde(skip)]
-    pub(super) effects: Vec<Effect>,
+    pub(super) effects: Internal<Vec<Effect>>,
     /// The settings and the model that a trial of other settings begins with, where both are known.
-    #[serde(skip)]
-    pub(super) basis: Option<(Engine, Arc<ModelShape>)>,
+    pub(super) basis: Internal<Option<(Engine, Arc<ModelShape>)>>,
     /// What is free is what is free now, not what was when the log was written.
-    #[serde(skip)]
-    pub(super) is_now: bool,
+    pub(super) is_now: Internal<bool>,
     /// What a choice may take of each GPU, where the model is laid out over several.
-    #[serde(skip)]
-    pub(super) each: Vec<Bytes>,
+    pub(super) each: Internal<Vec<Bytes>>,
 }
 
 impl FitAdvice {

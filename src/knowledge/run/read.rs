@@ -4,12 +4,11 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use regex::bytes::Captures;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Card, Run, Task};
-use crate::knowledge::pattern::Pattern;
+use crate::knowledge::pattern::{Pattern, group};
 use crate::knowledge::settings;
 use crate::knowledge::version::{self, VersionRule};
 use crate::log::{PastedLog, without_source};
@@ -37,10 +36,10 @@ pub struct RunRule {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Key {
-    /// To the field of [`Run`] of that name, as it is printed.
-    Word(String),
-    /// To the field of that name, as a whole number.
-    Number(String),
+    /// To that field, as it is printed.
+    Word(Field),
+    /// To that field, as a whole number.
+    Number(Field),
     LayersOffloaded,
     LayersOffloadable,
     Weights,
@@ -53,6 +52,19 @@ enum Key {
     Printed,
     EndedWith,
     Tasks,
+}
+
+/// The name of a field of [`Run`].
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+struct Field(String);
+
+impl TryFrom<String> for Field {
+    type Error = serde_json::Error;
+
+    fn try_from(name: String) -> Result<Field, serde_json::Error> {
+        Run::deserialize(json!({ &*name: null })).map(|_| Field(name))
+    }
 }
 
 /// The parts of a log in which run facts are looked for. Quoted source code is overwritten with blanks: it shows what code
@@ -141,8 +153,8 @@ pub fn read(rules: &[RunRule], versions: &[VersionRule], log: &PastedLog, line: 
 /// The words and numbers that are taken as they are printed.
 fn said(rules: &[RunRule], windows: &Windows) -> Run {
     let values = rules.iter().filter_map(|rule| match &rule.key {
-        Key::Word(field) => Some((field.clone(), windows.last_word(rule)?.into())),
-        Key::Number(field) => Some((field.clone(), windows.last_number(rule)?.into())),
+        Key::Word(Field(name)) => Some((name.clone(), windows.last_word(rule)?.into())),
+        Key::Number(Field(name)) => Some((name.clone(), windows.last_number(rule)?.into())),
         _ => None,
     });
     Run::deserialize(Value::Object(values.collect())).unwrap_or_default()
@@ -196,11 +208,6 @@ fn last(rule: &RunRule, text: &str) -> Option<String> {
     Some(String::from_utf8_lossy(value.as_bytes()).trim().to_owned())
 }
 
-/// The text of a group, where it took part in the match.
-fn word(found: &Captures<'_>, group: &str) -> Option<String> {
-    Some(String::from_utf8_lossy(found.name(group)?.as_bytes()).into_owned())
-}
-
 /// The exception that the log ends with, where steps were made between the failure and it: a later attempt's own.
 fn ended_with(rule: &RunRule, rules: &[RunRule], log: &PastedLog, failure: usize) -> Option<(String, usize)> {
     let text = log.text();
@@ -219,7 +226,7 @@ fn ended_with(rule: &RunRule, rules: &[RunRule], log: &PastedLog, failure: usize
 }
 
 fn is_of_step(rule: &RunRule) -> bool {
-    matches!(&rule.key, Key::Number(field) if field == "step")
+    matches!(&rule.key, Key::Number(Field(name)) if name == "step")
 }
 
 /// A model that is loaded again prints its buffers again: of each device the last one counts.
@@ -230,8 +237,8 @@ fn sizes_by_device<'p>(
     let mut sizes: BTreeMap<String, Bytes> = BTreeMap::new();
     for text in texts {
         for found in patterns.clone().into_iter().flat_map(|pattern| pattern.captures(text)) {
-            if let Some(bytes) = word(&found, "v").and_then(|value| Bytes::parse(&value, UnitBase::Binary)) {
-                sizes.insert(word(&found, "device").unwrap_or_default(), bytes);
+            if let Some(bytes) = group(&found, "v").and_then(|value| Bytes::parse(&value, UnitBase::Binary)) {
+                sizes.insert(group(&found, "device").unwrap_or_default(), bytes);
             }
         }
     }
@@ -243,8 +250,8 @@ fn cards(rule: &RunRule, texts: &[&str]) -> Vec<Card> {
     let mut cards = Vec::new();
     for text in texts {
         for found in rule.patterns.iter().flat_map(|pattern| pattern.captures(text)) {
-            let Some(name) = word(&found, "v") else { continue };
-            let device = word(&found, "device").map(|device| match word(&found, "k").as_deref() {
+            let Some(name) = group(&found, "v") else { continue };
+            let device = group(&found, "device").map(|device| match group(&found, "k").as_deref() {
                 Some("ggml_vulkan") => format!("Vulkan{device}"),
                 Some("level_zero") => format!("SYCL{device}"),
                 _ => device,
@@ -263,9 +270,9 @@ fn largest(rule: &RunRule, text: &str) -> Option<Task> {
     const PAGE: u64 = 4096;
     let table = text.get(text.rfind("total_vm")?..)?;
     let rows = rule.patterns.iter().flat_map(|pattern| pattern.captures(table)).filter_map(|row| {
-        let pages: u64 = word(&row, "v")?.parse().ok()?;
+        let pages: u64 = group(&row, "v")?.parse().ok()?;
         let rss_bytes = Bytes(pages.checked_mul(PAGE)?);
-        Some(Task { pid: word(&row, "k")?.parse().ok()?, name: word(&row, "name")?, rss_bytes })
+        Some(Task { pid: group(&row, "k")?.parse().ok()?, name: group(&row, "name")?, rss_bytes })
     });
     rows.max_by_key(|task| task.rss_bytes)
 }
@@ -275,7 +282,7 @@ fn printed(rule: &RunRule, texts: &[&str]) -> BTreeMap<String, String> {
     let mut values = BTreeMap::new();
     for text in texts {
         values.extend(rule.patterns.iter().flat_map(|pattern| pattern.captures(text)).filter_map(|found| {
-            Some((word(&found, "k")?.replace(['-', ' '], "_").to_lowercase(), word(&found, "v")?))
+            Some((group(&found, "k")?.replace(['-', ' '], "_").to_lowercase(), group(&found, "v")?))
         }));
     }
     values
