@@ -16,6 +16,7 @@ use super::settings::{self, Asked, Way};
 use super::sign::Sign;
 use crate::ids::FixId;
 use crate::log::PastedLog;
+use crate::text::broken;
 use crate::units::{Bytes, UnitBase};
 
 /// Something that is wrong with an entry, a fix or a question.
@@ -378,17 +379,7 @@ fn behind(prefix: &str, lines: &[&str]) -> String {
 }
 
 fn wrapped(lines: &[&str], width: usize) -> String {
-    let mut out = String::new();
-    for line in lines {
-        for (index, c) in line.chars().enumerate() {
-            if index > 0 && index % width == 0 {
-                out.push('\n');
-            }
-            out.push(c);
-        }
-        out.push('\n');
-    }
-    out
+    lines.iter().flat_map(|line| broken(line, width)).map(|row| row + "\n").collect()
 }
 
 /// A near miss must not be taken for this entry.

@@ -14,6 +14,7 @@ use super::kinds::{CauseKind, MemoryKind, Platform, Stage};
 use super::limit::{self, Limit};
 use super::version::{self, Versions};
 use crate::internal::Internal;
+use crate::log::Expression;
 use crate::units::Bytes;
 
 pub use read::{RunRule, read};
@@ -243,11 +244,12 @@ impl Run {
     }
 
     /// The deployment that the pod belongs to: its name without the template's hash and the pod's own five characters,
-    /// both of Kubernetes' letters without vowels. `None` for a pod that no deployment made.
+    /// both of Kubernetes' letters without vowels, in older ones plain hexadecimal. `None` for a pod that no deployment made.
     pub fn deployment(&self) -> Option<&str> {
-        let (rest, own) = self.pod.as_deref()?.rsplit_once('-')?;
-        let (name, template) = rest.rsplit_once('-')?;
-        (own.len() == 5 && of_hash(own) && (8..=10).contains(&template.len()) && of_hash(template)).then_some(name)
+        static MADE_BY: Expression = Expression::new(
+            "^(.*)-(?:[bcdfghjklmnpqrstvwxz2456789]{8,10}|[0-9A-Fa-f]{8,10})-(?:[bcdfghjklmnpqrstvwxz2456789]{5}|[0-9A-Fa-f]{5})$",
+        );
+        Some(MADE_BY.captures(self.pod.as_deref()?)?.get(1)?.as_str())
     }
 
     /// The systemd unit whose limit that was; only a name that a shell takes as it is.
@@ -289,11 +291,6 @@ impl Run {
     pub fn has_model(&self) -> bool {
         self.model.is_some() || self.architecture.is_some() || self.quantisation.is_some() || self.layers.is_some()
     }
-}
-
-/// The hash of a pod's template is written in the same letters; older ones are plain hexadecimal.
-fn of_hash(part: &str) -> bool {
-    part.chars().all(|c| "bcdfghjklmnpqrstvwxz2456789".contains(c)) || part.chars().all(|c| c.is_ascii_hexdigit())
 }
 
 #[cfg(test)]

@@ -227,8 +227,8 @@ fn control_string(bytes: &[u8]) -> usize {
 fn without_spelled_colours(raw: &str, has_bare_colours: bool) -> Cow<'_, str> {
     static SPELLED: Expression = Expression::new(r"(?:\\u001[bB]|\\x1[bB]|\\033|\\e|\^\[|\u{241b})\[[0-9;]*[mK]");
     static BARE: Expression = Expression::new(r"\[[0-9;]*[mK]");
-    match SPELLED.without(raw) {
-        text if has_bare_colours => Cow::Owned(BARE.without(&text).into_owned()),
+    match SPELLED.replaced(raw, "") {
+        text if has_bare_colours => Cow::Owned(BARE.replaced(&text, "").into_owned()),
         text => text,
     }
 }

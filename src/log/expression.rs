@@ -24,9 +24,9 @@ impl Expression {
         self.regex()?.captures(text)
     }
 
-    /// The text without what matches.
-    pub(super) fn without<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        self.regex().map_or(Cow::Borrowed(text), |regex| regex.replace_all(text, ""))
+    /// The text with every match replaced; `$0` stands for the match.
+    pub fn replaced<'t>(&self, text: &'t str, with: &str) -> Cow<'t, str> {
+        self.regex().map_or(Cow::Borrowed(text), |regex| regex.replace_all(text, with))
     }
 
     fn regex(&self) -> Option<&Regex> {

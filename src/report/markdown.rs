@@ -12,7 +12,7 @@ use super::{Report, cut, differences, effect_and_costs, shortened};
 use crate::advice::{self, words};
 use crate::gpu::{Device, Driver, GpuProcess, Reading};
 use crate::knowledge::diagnosis::{Match, Oom};
-use crate::log::PastedLog;
+use crate::log::{Expression, PastedLog};
 use crate::text::{harmless, harmless_lines};
 use crate::units::{Bytes, WallTime};
 
@@ -293,14 +293,8 @@ fn figure(reading: &Reading<Bytes>) -> String {
 
 /// Foreign words where Markdown is read: they can make neither markup nor HTML.
 fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in harmless(text).chars() {
-        if matches!(c, '\\' | '`' | '*' | '<' | '>' | '[' | ']' | '|' | '#') {
-            out.push('\\');
-        }
-        out.push(c);
-    }
-    out
+    static MARKUP: Expression = Expression::new(r"[\\`*<>\[\]|#]");
+    MARKUP.replaced(&harmless(text), r"\$0").into_owned()
 }
 
 /// A block of code that its own text can't end.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{Card, Run, Task};
 use crate::knowledge::pattern::{Pattern, group};
@@ -63,7 +63,7 @@ impl TryFrom<String> for Field {
     type Error = serde_json::Error;
 
     fn try_from(name: String) -> Result<Field, serde_json::Error> {
-        Run::deserialize(json!({ &*name: null })).map(|_| Field(name))
+        Run::deserialize(Value::from_iter([(&*name, Value::Null)])).map(|_| Field(name))
     }
 }
 
