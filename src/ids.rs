@@ -69,20 +69,6 @@ macro_rules! id {
                 fmt::Debug::fmt(self.0, formatter)
             }
         }
-
-        #[cfg(test)]
-        impl PartialEq<&str> for $name {
-            fn eq(&self, other: &&str) -> bool {
-                self.0 == *other
-            }
-        }
-
-        #[cfg(test)]
-        impl PartialEq<str> for $name {
-            fn eq(&self, other: &str) -> bool {
-                self.0 == other
-            }
-        }
     };
 }
 
@@ -137,6 +123,25 @@ impl FixId {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // Tests compare ids with texts.
+    macro_rules! compared_with_text {
+        ($($name:ident),*) => {$(
+            impl PartialEq<&str> for $name {
+                fn eq(&self, other: &&str) -> bool {
+                    self.0 == *other
+                }
+            }
+
+            impl PartialEq<str> for $name {
+                fn eq(&self, other: &str) -> bool {
+                    self.0 == other
+                }
+            }
+        )*};
+    }
+
+    compared_with_text!(EntryId, FixId, Program);
 
     #[test]
     fn an_id_read_twice_is_stored_once() {

@@ -35,25 +35,33 @@ use std::sync::Arc;
 
 pub use crate::ids::{EntryId, FixId, Program};
 use crate::log::PastedLog;
-use diagnosis::{Diagnosis, Oom};
+pub use diagnosis::{
+    CauseKind, Certainty, Diagnosis, Match, MemoryKind, Oom, OwnOption, Phase, Platform, Shown, Stage,
+};
 use entry::Entry;
-use fix::Fix;
+pub use facts::{Facts, NamedProcess};
+pub use fix::{Condition, Fix, FixCommand, Frees, Moves, Safety};
 use guide::{Question, Term};
 use load::{LoadError, Source};
 use matching::Finder;
 pub use matching::Words;
+pub use program::Trait;
 use rank::Tables;
-use recognize::{PhaseTable, ProgramTable};
-use run::Run;
+use recognize::ProgramTable;
+pub use run::Run;
 use sign::Sign;
 
 /// Entries, fixes and recognition tables, ready to read logs.
 #[derive(Debug)]
 pub struct KnowledgeBase {
-    entries: Vec<Entry>,
-    fixes: Vec<Fix>,
-    questions: Vec<Question>,
-    glossary: Vec<Term>,
+    /// The entries, ordered by id.
+    pub entries: Vec<Entry>,
+    /// The fixes, ordered by id.
+    pub fixes: Vec<Fix>,
+    /// The questions people ask, in the file's order.
+    pub questions: Vec<Question>,
+    /// The words of the field, in alphabetical order.
+    pub glossary: Vec<Term>,
     tables: Tables,
     finder: Finder,
     innocent: Vec<Source>,
@@ -73,7 +81,8 @@ impl KnowledgeBase {
     /// What a folder's files say; paths are relative to that folder.
     pub fn from_sources(sources: Vec<Source>) -> Result<KnowledgeBase, LoadError> {
         let loaded = load::load(sources)?;
-        let finder = Finder::new(&loaded.entries).map_err(|message| LoadError::without_place(&message))?;
+        let finder = Finder::new(&loaded.entries);
+        let finder = finder.map_err(|message| LoadError { path: "knowledge".into(), line: 0, column: 0, message })?;
         program::learn(&loaded.programs);
         Ok(KnowledgeBase {
             finder,
@@ -84,17 +93,12 @@ impl KnowledgeBase {
             innocent: loaded.innocent,
             tables: Tables {
                 programs: ProgramTable::new(loaded.programs),
-                phases: PhaseTable::new(loaded.phases),
+                phases: loaded.phases,
                 runs: loaded.runs,
                 versions: loaded.versions,
                 signs: loaded.signs,
             },
         })
-    }
-
-    /// The entries, ordered by id.
-    pub fn entries(&self) -> &[Entry] {
-        &self.entries
     }
 
     /// The entry with this id.
@@ -105,11 +109,6 @@ impl KnowledgeBase {
     /// The entry that a person names.
     pub fn entry_named(&self, name: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.id.as_str() == name)
-    }
-
-    /// The fixes, ordered by id.
-    pub fn fixes(&self) -> &[Fix] {
-        &self.fixes
     }
 
     /// The fix with this id.
@@ -140,16 +139,6 @@ impl KnowledgeBase {
     /// The question with this id.
     pub fn question(&self, id: &str) -> Option<&Question> {
         self.questions.iter().find(|question| question.id == id)
-    }
-
-    /// The questions people ask, in the file's order.
-    pub fn questions(&self) -> &[Question] {
-        &self.questions
-    }
-
-    /// The words of the field, in alphabetical order.
-    pub fn glossary(&self) -> &[Term] {
-        &self.glossary
     }
 
     /// Every literal of the first pass, for the bench and for `kb check`.

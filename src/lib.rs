@@ -13,6 +13,7 @@ pub mod cli;
 mod effort;
 pub mod gpu;
 pub mod ids;
+mod internal;
 pub mod knowledge;
 pub mod log;
 pub mod memory;

@@ -116,9 +116,11 @@ impl PastedLog {
         excerpt::tiles(self.length(number))
     }
 
-    /// The tile that contains this column.
-    pub fn tile_at(&self, number: usize, column: usize) -> usize {
-        excerpt::tile_at(self.length(number), column)
+    /// The line that holds byte `offset` of [`PastedLog::text`], and its tile.
+    pub fn place_at(&self, offset: usize) -> (usize, usize) {
+        let line = self.line_at(offset);
+        let range = self.line_range(line).unwrap_or_default();
+        (line, excerpt::tile_at(range.len(), offset.saturating_sub(range.start)))
     }
 
     /// The byte range of a tile in [`PastedLog::text`], without overlap.

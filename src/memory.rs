@@ -40,8 +40,12 @@ pub mod vllm;
 pub(crate) mod weights;
 pub(crate) mod words;
 
-pub use engine::Engine;
+pub use card::Card;
+pub use engine::{Engine, Kind};
 pub use estimate::{Estimate, Part, estimate};
+pub use ggml::GgmlType;
+pub(crate) use knob::{Knob, Turn};
+pub use options::Choice;
 pub use search::{best_layers, fewest_host_experts};
 pub use settings::Settings;
 pub use shape::{Is, ModelShape, Storage};

@@ -6,7 +6,7 @@ pub mod markdown;
 pub mod redact;
 
 use crate::advice::changed::Difference;
-use crate::advice::{Advice, PlannedFix, why, words};
+use crate::advice::{Advice, FitAdvice, PlannedFix, why, words};
 use crate::gpu::Snapshot;
 use crate::knowledge::diagnosis::Diagnosis;
 use crate::text::harmless_lines;
@@ -40,31 +40,16 @@ impl<'a> Report<'a> {
 /// The diagnosis for a person: the verdict, the sums, the decisive line and the steps.
 pub fn text(report: &Report<'_>) -> String {
     let mut lines = words::verdict(report.advice);
-    if let Some(sums) = words::sums(report.advice) {
-        lines.push(sums);
-    }
-    if let Some(reason) = report.no_reading {
-        lines.push(format!("This machine could not be read: {reason}"));
-    }
-    if let Some(leading) = report.diagnosis.matches.first() {
+    lines.extend(words::sums(report.advice));
+    lines.extend(report.no_reading.map(|reason| format!("This machine could not be read: {reason}")));
+    let leading = report.diagnosis.matches.first();
+    let leading = leading.map(|leading| vec![format!("line {}: {}", leading.line, shortened(&leading.text))]);
+    let steps = report.advice.plan.iter().enumerate().map(|(at, planned)| step(at + 1, planned));
+    let parts = leading.into_iter().chain(report.since.map(differences));
+    let parts = parts.chain(report.why.map(|why| vec![why.to_owned()]));
+    for part in parts.chain(report.advice.fit.as_ref().map(FitAdvice::lines)).chain(steps) {
         lines.push(String::new());
-        lines.push(format!("line {}: {}", leading.line, shortened(&leading.text)));
-    }
-    if let Some(since) = report.since {
-        lines.push(String::new());
-        lines.extend(differences(since));
-    }
-    if let Some(why) = report.why {
-        lines.push(String::new());
-        lines.push(why.to_owned());
-    }
-    if let Some(fit) = &report.advice.fit {
-        lines.push(String::new());
-        lines.extend(fit.lines());
-    }
-    for (at, planned) in report.advice.plan.iter().enumerate() {
-        lines.push(String::new());
-        lines.extend(step(at + 1, planned));
+        lines.extend(part);
     }
     if report.explains {
         lines.extend(rules(report.advice));
@@ -122,13 +107,15 @@ fn rules(advice: &Advice) -> Vec<String> {
     lines
 }
 
+/// What a step frees, where that is told, and what it costs.
+fn effect_and_costs(planned: &PlannedFix) -> String {
+    let frees = words::gives_back(planned);
+    format!("{frees}{}costs: {}", if frees.is_empty() { "" } else { "; " }, planned.costs)
+}
+
 fn step(number: usize, planned: &PlannedFix) -> Vec<String> {
-    let mut notes = vec![words::gives_back(planned), format!("costs: {}", planned.costs)];
-    if planned.may_be_enough {
-        notes.push("may be enough".into());
-    }
-    notes.retain(|note| !note.is_empty());
-    let mut lines = vec![format!("{number}. {}  ({})", planned.title, notes.join("; "))];
+    let enough = if planned.may_be_enough { "; may be enough" } else { "" };
+    let mut lines = vec![format!("{number}. {}  ({}{enough})", planned.title, effect_and_costs(planned))];
     for step in &planned.steps {
         lines.push(format!("   {}", step.action));
         lines.extend(step.command.iter().flat_map(|command| command.lines()).map(|line| format!("     {line}")));
@@ -138,12 +125,15 @@ fn step(number: usize, planned: &PlannedFix) -> Vec<String> {
     lines
 }
 
+/// A line of at most 240 columns.
 pub(crate) fn shortened(line: &str) -> String {
-    const WIDTH: usize = 240;
-    let line = line.trim();
-    match line.char_indices().nth(WIDTH) {
+    cut(line.trim(), 240)
+}
+
+fn cut(line: &str, width: usize) -> String {
+    match line.char_indices().nth(width) {
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or(line)),
-        None => line.to_string(),
+        None => line.trim_end().to_owned(),
     }
 }
 
@@ -157,7 +147,7 @@ mod tests {
     fn reported(log: &str, check: impl Fn(serde_json::Value, String)) {
         let base = KnowledgeBase::built_in().unwrap();
         let diagnosis = base.diagnose(&PastedLog::new(log), None);
-        let advice = advise(&Situation { fixes: base.fixes(), ..Situation::alone(&diagnosis) });
+        let advice = advise(&Situation { fixes: &base.fixes, ..Situation::alone(&diagnosis) });
         let report = Report::of(&diagnosis, &advice);
         check(serde_json::to_value(json::Output::of(&report)).unwrap(), text(&report));
     }
@@ -183,7 +173,7 @@ mod tests {
         let base = KnowledgeBase::built_in().unwrap();
         let log = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 1; 8.00 GiB total capacity)";
         let diagnosis = base.diagnose(&PastedLog::new(log), None);
-        let mut advice = advise(&Situation { fixes: base.fixes(), ..Situation::alone(&diagnosis) });
+        let mut advice = advise(&Situation { fixes: &base.fixes, ..Situation::alone(&diagnosis) });
         let titles: Vec<String> = advice.plan.iter().map(|planned| planned.title.clone()).collect();
         assert!(titles.len() > 4, "{titles:?}");
         let numbered = |text: &str| {
@@ -212,7 +202,7 @@ mod tests {
         let base = KnowledgeBase::built_in().unwrap();
         let log = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 1; 8.00 GiB total capacity)";
         let diagnosis = base.diagnose(&PastedLog::new(log), None);
-        let advice = advise(&Situation { fixes: base.fixes(), ..Situation::alone(&diagnosis) });
+        let advice = advise(&Situation { fixes: &base.fixes, ..Situation::alone(&diagnosis) });
         let of = |explains| {
             let diagnosis = &diagnosis;
             text(&Report { explains, ..Report::of(diagnosis, &advice) })

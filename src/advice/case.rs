@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::engine;
-use super::figures::{own_process, run_had, with_own_process};
+use super::figures::{own_process, with_own_process};
 use super::fit::{self, FitAdvice, FitChoice, Room};
 use super::input::{ChangedFit, Remembered, Situation};
 use super::ledger::{self, Ledger, at_least};
@@ -14,9 +14,7 @@ use super::other_gpu::{self, OtherGpu};
 use super::processes::{self, Foreign, UsedByOthers, User};
 use super::retry::{self, Retry};
 use crate::gpu::{Device, GpuProcess};
-use crate::knowledge::FixId;
-use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom};
-use crate::knowledge::facts::NamedProcess;
+use crate::knowledge::{Diagnosis, FixId, MemoryKind, NamedProcess, Oom};
 use crate::units::Bytes;
 
 /// The log as the case reads it: the run's own process separated from the others, and as told by the rank on whose GPU a
@@ -268,7 +266,7 @@ fn changed_fit(
 }
 
 fn fit_of(diagnosis: &Diagnosis, model: Option<&str>, room: &Room) -> Option<FitAdvice> {
-    fit::fit(fit::Question { diagnosis, model, had: run_had(diagnosis) }, room.clone())
+    fit::fit(diagnosis, model, room.clone())
 }
 
 /// What there is for the run, with what its retry uses already.
@@ -285,7 +283,7 @@ fn room(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>, r
             None => Vec::new(),
         },
     };
-    fit::room(situation.diagnosis, run_had(situation.diagnosis), &machine)
+    fit::room(situation.diagnosis, &machine)
 }
 
 fn used_by_retry(retry: &Retry<'_>, device: &Device) -> Bytes {

@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::knowledge::own_option;
-use crate::knowledge::run::Run;
+use crate::knowledge::{Run, own_option};
 use crate::memory::knob::Knob;
 use crate::memory::knobs::{batch, batch_tokens, chunk, context, layers, share, slots};
 use crate::units::Bytes;
@@ -33,26 +32,32 @@ enum Fails {
     Unknown,
 }
 
+/// What a log may show of its run: what it is, its place in the JSON of a [`Run`], and which way it makes a run fail.
+const SHOWN: [(&str, &str, Fails); 16] = [
+    ("model", "/model", Fails::Unknown),
+    ("quantization", "/quantisation", Fails::Unknown),
+    ("data type", "/dtype", Fails::Unknown),
+    ("KV cache type", "/kv_type", Fails::Unknown),
+    ("share of the GPU", "/share", Fails::Unknown),
+    ("context", "/context_tokens", Fails::WithMore),
+    ("batch size", "/batch_size", Fails::WithMore),
+    ("layers on the GPU", "/layers_offloaded/0", Fails::WithMore),
+    ("trained parameters", "/trainable_parameters", Fails::WithMore),
+    ("GPUs", "/devices", Fails::WithLess),
+    ("GPUs that each layer is split over", "/tensor_parallel", Fails::WithLess),
+    ("weights", "/weights_bytes", Fails::WithMore),
+    ("KV cache", "/kv_cache_bytes", Fails::WithMore),
+    ("compute buffers", "/compute_bytes", Fails::WithMore),
+    ("model file", "/file_bytes", Fails::WithMore),
+    ("free VRAM at start", "/free_at_start_bytes", Fails::WithLess),
+];
+
 /// A value that a log shows of its run.
 struct Value {
     text: String,
     /// Its size, where values of it can be compared.
     size: Option<u64>,
     fails: Fails,
-}
-
-impl Value {
-    fn text(text: &str) -> Value {
-        Value { text: text.to_owned(), size: None, fails: Fails::Unknown }
-    }
-
-    fn count(count: u64, fails: Fails) -> Value {
-        Value { text: count.to_string(), size: Some(count), fails }
-    }
-
-    fn bytes(bytes: Bytes, fails: Fails) -> Value {
-        Value { text: bytes.to_string(), size: Some(bytes.0), fails }
-    }
 }
 
 /// What differs between a run that worked and the one that failed; what explains the failure comes first. Versions
@@ -85,39 +90,22 @@ fn difference(what: &str, before: &Value, now: &Value) -> Option<Difference> {
 
 /// What a log shows of its run, by the words for it.
 fn values(run: &Run) -> BTreeMap<String, Value> {
-    use Fails::{WithLess, WithMore};
-    let words = [
-        ("model", &run.model),
-        ("quantization", &run.quantisation),
-        ("data type", &run.dtype),
-        ("KV cache type", &run.kv_type),
-        ("share of the GPU", &run.share),
-    ];
-    let counts = [
-        ("context", run.context_tokens, WithMore),
-        ("batch size", run.batch_size, WithMore),
-        ("layers on the GPU", run.layers_offloaded.map(|(on, _)| on), WithMore),
-        ("trained parameters", run.trainable_parameters, WithMore),
-        ("GPUs", run.devices, WithLess),
-        ("GPUs that each layer is split over", run.tensor_parallel, WithLess),
-    ];
-    let sizes = [
-        ("weights", run.weights_bytes, WithMore),
-        ("KV cache", run.kv_cache_bytes, WithMore),
-        ("compute buffers", run.compute_bytes, WithMore),
-        ("model file", run.file_bytes, WithMore),
-        ("free VRAM at start", run.free_at_start_bytes, WithLess),
-    ];
-    let versions = run.versions.iter().map(|(of, version)| (of.clone(), Value::text(version)));
-    let settings =
-        run.settings.iter().map(|(name, value)| (name.replace('_', " "), Value::count(*value, Fails::Unknown)));
-    let words = words.into_iter().filter_map(|(what, word)| Some((what.to_owned(), Value::text(word.as_deref()?))));
-    let counts =
-        counts.into_iter().filter_map(|(what, count, fails)| Some((what.to_owned(), Value::count(count?, fails))));
-    let sizes =
-        sizes.into_iter().filter_map(|(what, bytes, fails)| Some((what.to_owned(), Value::bytes(bytes?, fails))));
+    let versions = run.versions.iter().map(|(of, version)| (of.clone(), version.clone()));
+    let settings = run.settings.iter().map(|(name, value)| (name.replace('_', " "), value.to_string()));
+    let named = settings.chain(versions);
+    let named = named.map(|(what, text)| (what, Value { text, size: None, fails: Fails::Unknown }));
+    let run = serde_json::to_value(run).unwrap_or_default();
+    let shown = SHOWN.iter().filter_map(|(what, place, fails)| {
+        let figure = run.pointer(place)?;
+        let text = match (figure.as_str(), figure.as_u64()) {
+            (None, Some(bytes)) if place.ends_with("_bytes") => Bytes(bytes).to_string(),
+            (None, _) => figure.to_string(),
+            (Some(word), _) => word.to_owned(),
+        };
+        Some(((*what).to_owned(), Value { text, size: figure.as_u64(), fails: *fails }))
+    });
     // The later ones are the more precise.
-    settings.chain(versions).chain(words).chain(counts).chain(sizes).collect()
+    named.chain(shown).collect()
 }
 
 /// The options that only one of the command lines has, or that have another value there.

@@ -4,8 +4,7 @@
 
 use super::figures::run_had;
 use super::weights::weights_by_name;
-use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Phase, Stage};
-use crate::knowledge::{EntryId, Program};
+use crate::knowledge::{Diagnosis, EntryId, MemoryKind, Phase, Program, Stage};
 use crate::memory::{sglang, vllm};
 use crate::units::Bytes;
 

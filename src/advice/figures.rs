@@ -1,9 +1,7 @@
 //! Owns the figures that follow from the log alone: what the run had, what it needed, what its allocator left unused, what
 //! other processes used, and which process of those that the log names is the run itself. Bytes.
 
-use crate::knowledge::EntryId;
-use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
-use crate::knowledge::facts::{Facts, NamedProcess};
+use crate::knowledge::{Diagnosis, EntryId, Facts, MemoryKind, NamedProcess};
 use crate::units::Bytes;
 
 /// What a process uses beside its allocator at most: a CUDA context of a few hundred MiB, library workspaces and NCCL

@@ -19,16 +19,13 @@ pub(crate) mod words;
 
 use std::sync::Arc;
 
-use crate::knowledge::EntryId;
-use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom, Stage};
-use crate::memory::card::Card;
-use crate::memory::engine::{Engine, Kind};
-use crate::memory::estimate::{Estimate, Part};
+use super::figures::run_had;
+use crate::knowledge::{Diagnosis, EntryId, MemoryKind, Oom, Stage};
 use crate::memory::fits::fits;
 use crate::memory::knobs::{batch, checkpointing};
-use crate::memory::options::{Choice, hold_against_ram, options};
-use crate::memory::shape::{Is, ModelShape};
+use crate::memory::options::{hold_against_ram, options};
 use crate::memory::spare::SPARE;
+use crate::memory::{Card, Choice, Engine, Estimate, Is, Kind, ModelShape, Part};
 use crate::units::Bytes;
 pub(crate) use after::changed;
 pub use answer::FitAdvice;
@@ -44,20 +41,9 @@ const MOST_CHOICES: usize = 6;
 /// Why a training run's activations are not known.
 const UNKNOWN_LENGTH: &str = "the log does not show how long the sequences are";
 
-/// The failed run, as far as its fit is concerned.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Question<'a> {
-    pub diagnosis: &'a Diagnosis,
-    /// The model, as the person names it; `None` for what the log says.
-    pub model: Option<&'a str>,
-    /// What the run used when it failed.
-    pub had: Option<Bytes>,
-}
-
 /// Whether the run's model fits, and which changes make it fit. `None` where memory of another kind ran out or neither
-/// the model nor the engine's own figures are known.
-pub(crate) fn fit(question: Question<'_>, room: Room) -> Option<FitAdvice> {
-    let diagnosis = question.diagnosis;
+/// the model nor the engine's own figures are known. `model` is as the person names it; `None` for what the log says.
+pub(crate) fn fit(diagnosis: &Diagnosis, model: Option<&str>, room: Room) -> Option<FitAdvice> {
     let is_of_gpu = matches!(diagnosis.memory, Some(MemoryKind::Gpu | MemoryKind::KvCache));
     // How much of a sharded model lies on one GPU is not told.
     if diagnosis.oom == Oom::No || !is_of_gpu || diagnosis.run.sharded.is_some() {
@@ -71,8 +57,8 @@ pub(crate) fn fit(question: Question<'_>, room: Room) -> Option<FitAdvice> {
         }
         smaller_share = printed::smaller_share(diagnosis, room.failed_gpu);
     }
-    match model::known(question.model, &diagnosis.run, kind.is_torch()) {
-        Some(known) => Some(of_model(question, kind, known, room, smaller_share)),
+    match model::known(model, &diagnosis.run, kind.is_torch()) {
+        Some(known) => Some(of_model(diagnosis, kind, known, room, smaller_share)),
         None if kind == Kind::Train => printed::of_optimizer(diagnosis),
         None => smaller_share.map(|effect| FitAdvice { engine: "vLLM", effects: vec![effect], ..FitAdvice::default() }),
     }
@@ -138,13 +124,12 @@ impl Limits {
 
 /// The model with the run's settings, and what there is for it.
 fn of_model(
-    question: Question<'_>,
+    diagnosis: &Diagnosis,
     kind: Kind,
     mut known: Known,
     room: Room,
     smaller_share: Option<Effect>,
 ) -> FitAdvice {
-    let diagnosis = question.diagnosis;
     let (engine, mut notes) = setup::engine(kind, diagnosis, &known.shape, &room);
     let room = room.of(&engine, &known.shape);
     let engine = engine.over(room.each.len());
@@ -152,12 +137,12 @@ fn of_model(
     let limits = Limits::of(diagnosis, &engine, &room);
     let is_assumed = known.is_assumed || !notes.is_empty();
     notes.extend(notes_of(diagnosis, &room, limits.too_much(&engine, &known.shape)));
-    FitAdvice { notes, is_assumed, ..compared(question, known, engine, &room, limits, smaller_share) }
+    FitAdvice { notes, is_assumed, ..compared(diagnosis, known, engine, &room, limits, smaller_share) }
 }
 
 /// The model compared with what is free.
 fn compared(
-    question: Question<'_>,
+    diagnosis: &Diagnosis,
     known: Known,
     engine: Engine,
     room: &Room,
@@ -169,11 +154,11 @@ fn compared(
     let mut all = options(engine, shape, card, &[]);
     hold_against_ram(&mut all, &estimate, room.ram);
     let run = Run { engine: &engine, shape, estimate: &estimate, card, ram: room.ram };
-    let mut effects = effects(question, &run, &all, &limits);
+    let mut effects = effects(diagnosis, &run, &all, &limits);
     effects.extend(smaller_share.map(|effect| effect.held_against(&engine, shape, room)));
     let fits_as_it_is = fits(&engine, shape, card);
     let (choices, instead) = match fits_as_it_is {
-        Some(false) => choices(question.diagnosis, &known, &run, &all, room),
+        Some(false) => choices(diagnosis, &known, &run, &all, room),
         _ => (Vec::new(), Vec::new()),
     };
     let fits = fits_as_it_is.or(limits.too_much(&engine, shape).map(|_| false));
@@ -245,8 +230,7 @@ fn choices(
 }
 
 /// What each fix would do, as far as the log lets it be told.
-fn effects(question: Question<'_>, run: &Run<'_>, all: &[Choice], limits: &Limits) -> Vec<Effect> {
-    let diagnosis = question.diagnosis;
+fn effects(diagnosis: &Diagnosis, run: &Run<'_>, all: &[Choice], limits: &Limits) -> Vec<Effect> {
     let on_gpu = diagnosis.run.layers_offloaded.map(|(on, _)| on);
     let mut effects = effect::effects(all, run);
     effects.extend(effect::tries(setup::context(diagnosis), on_gpu, run));
@@ -254,7 +238,7 @@ fn effects(question: Question<'_>, run: &Run<'_>, all: &[Choice], limits: &Limit
         effects.iter_mut().filter_map(|effect| effect.frees.as_mut()).for_each(|(_, is)| *is = Is::About);
     }
     // Where the optimizer is made all else is there: no more is freed than the run had.
-    let had = if diagnosis.run.stage == Some(Stage::Optimizer) { question.had } else { None };
+    let had = if diagnosis.run.stage == Some(Stage::Optimizer) { run_had(diagnosis) } else { None };
     for (fix, changed) in effect::steps(run.engine) {
         let Some(effect) = effects.iter_mut().find(|effect| effect.fix == fix) else { continue };
         if effect.fits.is_none() && limits.too_much(&changed, run.shape).is_some() {

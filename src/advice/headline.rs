@@ -11,8 +11,7 @@ use super::retry::Retry;
 use super::steps::planned::PlannedFix;
 use super::verdict::Cause;
 use super::weights::widened;
-use crate::knowledge::FixId;
-use crate::knowledge::diagnosis::{Oom, Phase};
+use crate::knowledge::{FixId, Oom, Phase};
 use crate::units::Bytes;
 
 /// What to say first.

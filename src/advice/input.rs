@@ -12,10 +12,7 @@ use super::retry::Tried;
 use crate::gpu::guard::Viewer;
 use crate::gpu::history::History;
 use crate::gpu::{Device, GpuProcess, ProcessKey, Snapshot};
-use crate::knowledge::FixId;
-use crate::knowledge::diagnosis::Diagnosis;
-use crate::knowledge::facts::NamedProcess;
-use crate::knowledge::fix::Fix;
+use crate::knowledge::{Diagnosis, Fix, FixId, NamedProcess};
 use crate::units::WallTime;
 
 /// Clocks of a container, a job and its file differ by less.

@@ -12,8 +12,8 @@ use super::machine::place::{Fate, Place};
 use super::naming::name_of;
 use super::retry::Retry;
 use crate::gpu::{Device, GpuProcess, Host};
-use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
-use crate::knowledge::facts::Facts;
+use crate::internal::Internal;
+use crate::knowledge::{Diagnosis, Facts, MemoryKind};
 use crate::units::Bytes;
 
 /// Whose part of the memory it is; the screen colors by it.
@@ -45,6 +45,7 @@ pub struct Held {
 const LARGE: Bytes = Bytes::gib(1);
 
 /// The sums. `capacity = Σ held_by + available` wherever all of it is known.
+#[serde_with::apply(Internal => #[serde(skip)])]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Ledger {
     /// The driver's index of the device; `None` for system memory or a device that is not here.
@@ -65,17 +66,13 @@ pub struct Ledger {
     /// Whether the figures are the machine's now (else the log's own).
     pub is_now: bool,
     /// It is an engine's own cache, of which all is free: not a device's memory.
-    #[serde(skip)]
-    pub is_cache: bool,
+    pub is_cache: Internal<bool>,
     /// What the run already had, the part of `needed_bytes` that is not the request.
-    #[serde(skip)]
-    pub had_bytes: Option<Bytes>,
+    pub had_bytes: Internal<Option<Bytes>>,
     /// What its next try, which is under way, holds of this device.
-    #[serde(skip)]
-    pub taken_bytes: Option<Bytes>,
+    pub taken_bytes: Internal<Option<Bytes>>,
     /// What it asked for when it failed.
-    #[serde(skip)]
-    pub asked_bytes: Option<Bytes>,
+    pub asked_bytes: Internal<Option<Bytes>>,
 }
 
 impl Ledger {

@@ -12,11 +12,7 @@ use super::input::Situation;
 use super::naming::amount;
 use super::retry;
 use crate::gpu::{Device, GpuProcess, Nature, Snapshot, Vantage};
-use crate::knowledge::EntryId;
-use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Platform};
-use crate::knowledge::facts::Facts;
-use crate::knowledge::program::{Program, Trait};
-use crate::knowledge::run::Run;
+use crate::knowledge::{Diagnosis, EntryId, Facts, MemoryKind, Platform, Program, Run, Trait};
 use crate::units::Bytes;
 
 /// A log's figures are rounded and CUDA's capacity is a little under the driver's.

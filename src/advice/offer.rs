@@ -7,7 +7,8 @@ use super::naming::user_of;
 use super::release::{self, Release};
 use super::supervisor::Supervisor;
 use crate::gpu::activity::Activity;
-use crate::gpu::guard::{Refusal, Viewer};
+use crate::gpu::guard::Refusal;
+use crate::gpu::guard::Viewer;
 use crate::gpu::history::History;
 use crate::gpu::{GpuProcess, ProcessKey, Snapshot};
 

@@ -4,8 +4,7 @@ use super::case::Case;
 use super::figures::{contradiction, run_had};
 use super::machine::place::Place;
 use super::naming::{apart, name_of_device};
-use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
-use crate::knowledge::facts::Facts;
+use crate::knowledge::{Diagnosis, Facts, MemoryKind};
 use crate::units::Bytes;
 
 /// What stands behind a number that the run gave: it counts from 0 what it may see.

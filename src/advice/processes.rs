@@ -14,8 +14,7 @@ use super::release;
 use crate::gpu::activity::Activity;
 use crate::gpu::usage::is_service;
 use crate::gpu::{Device, GpuProcess, ProcessKey};
-use crate::knowledge::diagnosis::Diagnosis;
-use crate::knowledge::program::{Program, Trait};
+use crate::knowledge::{Diagnosis, Program, Trait};
 use crate::units::Bytes;
 
 /// A run that was left behind uses what it had, which its log prints as it fails.

@@ -3,8 +3,7 @@
 
 use super::input::Situation;
 use crate::gpu::{GpuProcess, Snapshot, Vantage};
-use crate::knowledge::diagnosis::Diagnosis;
-use crate::knowledge::program::{Program, Trait};
+use crate::knowledge::{Diagnosis, Program, Trait};
 
 /// The scheduler of the run's log, else of the machine that we look at, where the log may be from here.
 pub(crate) fn scheduler(situation: &Situation<'_>, same_machine: Option<bool>) -> Option<Program> {

@@ -28,9 +28,7 @@ use super::case::Case;
 use super::fit::FitChoice;
 use super::naming::capitalized;
 use super::verdict::{Cause, CauseKind};
-use crate::knowledge::FixId;
-use crate::knowledge::diagnosis::{Oom, Shown};
-use crate::knowledge::fix::{Condition, Fix};
+use crate::knowledge::{Condition, Fix, FixId, Oom, Shown};
 
 /// So many changes of the run are offered at once; more come up as these are left behind.
 const MOST_CHANGES: usize = 6;
@@ -157,28 +155,18 @@ impl Collected {
         self.not_offered.push(NotOffered { fix, rule: rule.to_owned() });
     }
 
-    /// Keeps a change from being offered twice in different words.
-    fn leave_out_replaced(&mut self, fixes: &[Fix]) {
+    /// The fixes that are the same change as a step without a condition, in different words.
+    fn replaced(&self, fixes: &[Fix]) -> Vec<FixId> {
         let certain = self.offers.iter().filter(|offer| offer.planned.condition.is_none());
         let certain: Vec<FixId> = certain.map(|offer| offer.planned.fix).collect();
         let replacing = fixes.iter().filter(|fix| certain.contains(&fix.id));
-        let replaced: Vec<FixId> = replacing.flat_map(|fix| fix.replaces.iter().copied()).collect();
-        let offers = std::mem::take(&mut self.offers).into_iter();
-        let (gone, stay): (Vec<Offer>, Vec<Offer>) = offers.partition(|offer| replaced.contains(&offer.planned.fix));
-        self.offers = stay;
-        for offer in gone {
-            self.reject(offer.planned.fix, "another step is the same change");
-        }
+        replacing.flat_map(|fix| fix.replaces.iter().copied()).collect()
     }
 
-    /// Removes the steps without a file that were tried; `vetoes` removes the others.
-    fn leave_out_tried(&mut self, tried: &[FixId]) {
-        let offers = std::mem::take(&mut self.offers).into_iter();
-        let (gone, stay): (Vec<Offer>, Vec<Offer>) = offers.partition(|offer| tried.contains(&offer.planned.fix));
-        self.offers = stay;
-        for offer in gone {
-            self.reject(offer.planned.fix, vetoes::WAS_TRIED);
-        }
+    /// Removes the steps of these fixes.
+    fn leave_out(&mut self, fixes: &[FixId], rule: &str) {
+        let gone: Vec<Offer> = self.offers.extract_if(.., |offer| fixes.contains(&offer.planned.fix)).collect();
+        gone.iter().for_each(|offer| self.reject(offer.planned.fix, rule));
     }
 
     fn into_plan(mut self, outlook: &Outlook<'_, '_>) -> Plan {
@@ -191,8 +179,9 @@ impl Collected {
         if is_asked && !is_known && !self.offers.iter().any(|offer| order::is_about_others(&offer.planned)) {
             self.offers.extend(look::who_uses_it(case).map(Offer::of));
         }
-        self.leave_out_replaced(case.situation.fixes);
-        self.leave_out_tried(case.situation.tried);
+        self.leave_out(&self.replaced(case.situation.fixes), "another step is the same change");
+        // Those without a file; `vetoes` has removed the others.
+        self.leave_out(case.situation.tried, vetoes::WAS_TRIED);
         let mut offers = order::placed(std::mem::take(&mut self.offers), outlook);
         let mut conditional = 0;
         offers.retain(|offer| {
@@ -244,7 +233,6 @@ fn with_condition(planned: PlannedFix, condition: &str) -> PlannedFix {
 #[cfg(test)]
 mod tests {
 
-    use super::template::substitute;
     use super::*;
     use crate::advice::testing::torch_oom;
     use crate::advice::{Advice, Situation, Taken, advise};
@@ -253,6 +241,7 @@ mod tests {
     use crate::gpu::testing::{device, noon_plus, process, snapshot};
     use crate::gpu::{Device, GpuProcess, ProcessKey, Reading, Snapshot, Vantage};
     use crate::knowledge::diagnosis::Diagnosis;
+    use crate::knowledge::fix::substitute;
     use crate::knowledge::fix::{FixCommand, Frees, Safety};
     use crate::units::Bytes;
 

@@ -11,8 +11,10 @@ use super::ledger::Ledger;
 use super::steps::Plan;
 use super::steps::planned::{NotOffered, PlannedFix};
 use super::verdict::Verdict;
+use crate::internal::Internal;
 
 /// What to tell the person.
+#[serde_with::apply(Internal => #[serde(skip)])]
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Advice {
     /// What ran out and why.
@@ -27,18 +29,14 @@ pub struct Advice {
     /// What to do, best first.
     pub plan: Vec<PlannedFix>,
     /// What is not offered, and why.
-    #[serde(skip)]
-    pub not_offered: Vec<NotOffered>,
+    pub not_offered: Internal<Vec<NotOffered>>,
     /// What the next reading of the same log needs to know of this one.
-    #[serde(skip)]
-    pub remembered: Remembered,
+    pub remembered: Internal<Remembered>,
     /// The run seems to have been started again, and nothing is known to be short for it: the steps are for
     /// when it fails again.
-    #[serde(skip)]
-    pub on_its_way: bool,
+    pub on_its_way: Internal<bool>,
     /// The command line that the steps change: the person's or the log's, else that of the failed program, still here.
-    #[serde(skip)]
-    pub command: Option<String>,
+    pub command: Internal<Option<String>>,
 }
 
 impl Advice {
@@ -54,10 +52,5 @@ impl Advice {
             on_its_way: case.retry_has_room(),
             command: case.command.map(str::to_owned),
         }
-    }
-
-    /// Whether the run fits with the steps taken, with the command line that they make.
-    pub fn changed(&self) -> Option<(&str, &FitAdvice)> {
-        self.remembered.changed.as_ref().map(|changed| (changed.command.as_str(), &changed.fit))
     }
 }

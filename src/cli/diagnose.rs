@@ -121,13 +121,13 @@ impl DiagnoseArgs {
 
 /// Whether a step of a plan can have this id.
 fn is_fix(base: &KnowledgeBase, id: &str) -> bool {
-    let mut ids = base.fixes().iter().map(|fix| fix.id).chain(FixId::WITHOUT_FILE);
+    let mut ids = base.fixes.iter().map(|fix| fix.id).chain(FixId::WITHOUT_FILE);
     ids.any(|fix| fix.as_str() == id)
 }
 
 /// Says that no fix has this id, and which ids come near it.
 fn unknown_fix(base: &KnowledgeBase, id: &str) -> String {
-    let near = base.fixes().iter().max_by(|one, other| likeness(one, id).total_cmp(&likeness(other, id)));
+    let near = base.fixes.iter().max_by(|one, other| likeness(one, id).total_cmp(&likeness(other, id)));
     let hint = near.map(|fix| format!("; the nearest is {}", fix.id)).unwrap_or_default();
     format!("--tried {}: no fix has this id{hint}. `diagnose --json` prints the id of each step as `fix`", harmless(id))
 }

@@ -145,7 +145,7 @@ fn cannot_read(path: &Path, error: &io::Error) -> String {
 fn list(base: &KnowledgeBase, filter: &str) -> String {
     let filter = filter.to_lowercase();
     let mut text = String::new();
-    for entry in base.entries() {
+    for entry in &base.entries {
         if entry.id.as_str().contains(&filter) || entry.title.to_lowercase().contains(&filter) {
             text.push_str(&format!("{:<44} {:<6} {}\n", entry.id, word(entry.oom), entry.title));
         }
@@ -180,7 +180,7 @@ fn word(oom: Oom) -> &'static str {
 fn show(base: &KnowledgeBase, id: &str) -> Result<(String, bool), String> {
     let Some(entry) = base.entry_named(id) else {
         let near: Vec<&str> =
-            base.entries().iter().map(|entry| entry.id.as_str()).filter(|known| known.contains(id)).collect();
+            base.entries.iter().map(|entry| entry.id.as_str()).filter(|known| known.contains(id)).collect();
         let hint = if near.is_empty() {
             "`oomdoctor kb list` lists them".to_string()
         } else {
@@ -200,11 +200,11 @@ fn check(global: &Global, dir: Option<&Path>, list_stale: bool) -> Result<(Strin
     let base = with_folder(load::embedded_whole(), dir.or(global.knowledge.as_deref()))?;
     let faults = lint::judge(&base);
     let mut text: String = faults.iter().map(|fault| format!("{fault}\n")).collect();
-    let examples: usize = base.entries().iter().map(|entry| entry.matches.len() + entry.rejects.len()).sum();
+    let examples: usize = base.entries.iter().map(|entry| entry.matches.len() + entry.rejects.len()).sum();
     text.push_str(&format!(
         "{} entries, {} fixes, {examples} examples: {}\n",
-        base.entries().len(),
-        base.fixes().len(),
+        base.entries.len(),
+        base.fixes.len(),
         if faults.is_empty() { "all as they should be".to_string() } else { format!("{} faults", faults.len()) }
     ));
     let stale = lint::stale(&base, jiff::Zoned::now().date());

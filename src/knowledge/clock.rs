@@ -49,16 +49,8 @@ fn stamp(line: &str, now: Option<&Zoned>) -> Option<WallTime> {
 fn iso(line: &str, now: Option<&Zoned>) -> Option<Timestamp> {
     let found = ISO.captures(line)?;
     let civil = civil(numbers(&found, [1, 2, 3, 4, 5, 6])?)?;
-    match found.get(8).map(|zone| zone.as_str()) {
-        Some("Z" | "UTC") => Some(civil.to_zoned(TimeZone::UTC).ok()?.timestamp()),
-        Some(offset) => {
-            let sign = if offset.starts_with('-') { -1 } else { 1 };
-            let digits: String = offset.chars().filter(char::is_ascii_digit).collect();
-            let (hours, minutes) = digits.split_at_checked(2)?;
-            let seconds = sign * (hours.parse::<i32>().ok()? * 3600 + minutes.parse::<i32>().ok()? * 60);
-            let zone = TimeZone::fixed(jiff::tz::Offset::from_seconds(seconds).ok()?);
-            Some(civil.to_zoned(zone).ok()?.timestamp())
-        }
+    match found.get(8).map(|zone| zone.as_str().replace("UTC", "Z")) {
+        Some(zone) => format!("{civil}{zone}").parse().ok(),
         None => local(civil, now),
     }
 }

@@ -10,6 +10,7 @@ use super::facts::Facts;
 pub use super::kinds::{CauseKind, Certainty, MemoryKind, Oom, Phase, Platform, Stage};
 use super::run::Run;
 use crate::ids::{EntryId, FixId};
+use crate::internal::Internal;
 use crate::units::WallTime;
 
 /// A figure found in the log and its place, which the screen underlines.
@@ -47,38 +48,37 @@ pub struct Shown {
 }
 
 /// What a log says, read alone.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[serde_with::apply(Internal => #[serde(skip)])]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Diagnosis {
-    /// Whether memory ran out.
     pub oom: Oom,
-    /// Which memory ran out; `None` if none did or the log does not say.
+    /// Which memory ran out; null where none did or that is unknown.
     pub memory: Option<MemoryKind>,
-    /// Whose code printed the decisive message.
+    /// Whose code printed the decisive message, such as `pytorch`, `vllm` or `kernel`; null where nothing matched.
     pub raised_by: Option<String>,
-    /// What the person ran, as far as the log shows it; otherwise the same as `raised_by`.
+    /// The program that ran, as far as the log shows, otherwise the same as `raised_by`; null where nothing matched.
     pub program: Option<String>,
-    /// What the job was doing when it failed.
     pub phase: Phase,
-    /// The figures of the leading match.
+    // Of the leading match.
     pub facts: Facts,
     /// Where those figures stand.
-    pub figures: Vec<Figure>,
+    pub figures: Internal<Vec<Figure>>,
+    pub run: Run,
     /// The leading match first: the cause before its consequences.
     pub matches: Vec<Match>,
-    /// A sentence from the entry that says why this is only "maybe" or "no".
+    /// Why a failure that looks like one is `maybe` or `no`; null elsewhere.
     pub remark: Option<String>,
-    /// When the job died, by the timestamp nearest to the decisive line; local time if it names no time zone.
+    /// When the job failed, by the log's own time stamps; null where it has none.
+    // By the stamp nearest to the decisive line, as local time where it names no time zone.
     pub crashed_at: Option<WallTime>,
     /// The same, if that timestamp names no time zone and is UTC, as in most containers.
-    pub crashed_at_if_utc: Option<WallTime>,
-    /// What the log says of the model and the run.
-    pub run: Run,
+    pub crashed_at_if_utc: Internal<Option<WallTime>>,
     /// What the log shows that asks for fixes of its own.
-    pub signs: Vec<Shown>,
+    pub signs: Internal<Vec<Shown>>,
     /// The options of the run that decide how much memory it takes.
-    pub own_options: Vec<OwnOption>,
+    pub own_options: Internal<Vec<OwnOption>>,
     /// Whether parts of a very long log were left out before it was read; line numbers count what was kept.
-    pub is_shortened: bool,
+    pub is_shortened: Internal<bool>,
 }
 
 /// An option that decides how much memory the run takes.

@@ -1,9 +1,7 @@
 //! Owns telling a document from a log. Guides, manuals, changelogs and source files contain messages about memory
 //! although nothing failed. A bug report also has headings and code, but it is not a document.
 
-use std::sync::LazyLock;
-
-use super::pattern::Pattern;
+use super::pattern::shows;
 use crate::effort;
 use crate::log::PastedLog;
 
@@ -38,7 +36,6 @@ fn count(text: &str, is_counted: impl Fn(&str) -> bool) -> usize {
 /// A page's head as site generators read it (a title between two lines of dashes or plus signs), or a
 /// comment with its licence.
 fn has_head(text: &str) -> bool {
-    static KEY: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("page_key"));
     let mut lines = lines(text).skip_while(|line| line.trim().is_empty());
     let first = lines.next().unwrap_or_default().trim_end();
     let end = match first {
@@ -47,34 +44,28 @@ fn has_head(text: &str) -> bool {
         _ => return false,
     };
     let head: Vec<&str> = lines.take(HEAD).take_while(|line| line.trim_end() != end).collect();
-    head.len() < HEAD && (KEY.is_match(first) || head.iter().any(|line| KEY.is_match(line)))
+    head.len() < HEAD && (shows("page_key", first) || head.iter().any(|line| shows("page_key", line)))
 }
 
 /// Whether the text has what only a run prints (a frame, a timestamp) or, if `told`, what only its user writes, as "my".
 fn holds_traces(text: &str, told: bool) -> bool {
-    static PRINTED: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("page_printed"));
-    static TOLD: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("page_told"));
-    lines(text).any(|line| PRINTED.is_match(line) || told && TOLD.is_match(line))
+    lines(text).any(|line| shows("page_printed", line) || told && shows("page_told", line))
 }
 
 /// reStructuredText: directives, targets, roles and headings that are underlined.
 fn is_manual(text: &str) -> bool {
-    static MARKUP: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("page_markup"));
-    count(text, |line| MARKUP.is_match(line)) >= 3
+    count(text, |line| shows("page_markup", line)) >= 3
 }
 
 /// Versions as headings, their changes as lists below.
 fn is_changelog(text: &str) -> bool {
-    static VERSION: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("page_version"));
-    count(text, |line| VERSION.is_match(line)) >= 3
+    count(text, |line| shows("page_version", line)) >= 3
         && count(text, |line| line.starts_with("- ") || line.starts_with("* ")) >= 6
 }
 
 fn is_guide(text: &str) -> bool {
-    static HEADING: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("page_heading"));
-    static ADVICE: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("page_advice"));
-    let headings = count(text, |line| HEADING.is_match(line));
-    let advices = count(text, |line| ADVICE.is_match(line));
+    let headings = count(text, |line| shows("page_heading", line));
+    let advices = count(text, |line| shows("page_advice", line));
     headings >= 2 && advices >= 3 && headings + advices >= 6
 }
 
@@ -94,8 +85,7 @@ fn shares(lines: &[&str]) -> (usize, usize) {
 
 /// What only programs have: a definition, a block's beginning or end, a statement's end, a comment over lines.
 fn is_code(line: &str) -> bool {
-    static CODE: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("page_code"));
-    CODE.is_match(line)
+    shows("page_code", line)
 }
 
 /// What stands in programs and elsewhere: a comment, an indented line.
@@ -105,13 +95,12 @@ fn is_plain(line: &str) -> bool {
 
 /// Whether the line stands in a program's text: statements and comments above and below, and nothing that a run prints.
 pub(crate) fn stands_in_program(log: &PastedLog, number: usize) -> bool {
-    static OUTPUT: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("page_output"));
-    if log.brief(number).is_none_or(|line| OUTPUT.is_match(line)) {
+    if log.brief(number).is_none_or(|line| shows("page_output", line)) {
         return false;
     }
     let above = block(log, (number.saturating_sub(NEAR).max(1)..number).rev());
     let below = block(log, number + 1..=number + NEAR);
-    if above.iter().chain(&below).any(|line| OUTPUT.is_match(line)) {
+    if above.iter().chain(&below).any(|line| shows("page_output", line)) {
         return false;
     }
     let ((code_above, plain_above), (code_below, plain_below)) = (shares(&above), shares(&below));
@@ -131,15 +120,12 @@ fn block(log: &PastedLog, places: impl Iterator<Item = usize>) -> Vec<&str> {
 
 /// Whether the line continues a sentence of the line above it, in prose that is no personal report.
 pub(crate) fn continues_prose(log: &PastedLog, number: usize) -> bool {
-    static BEGUN: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("page_begun"));
     // Words of a person who tells what happened to them.
-    static OWN: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("page_own"));
-    static GOES_ON: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("page_goes_on"));
     let mut near = (number.saturating_sub(NEAR).max(1)..=number + NEAR).filter_map(|near| log.brief(near));
     let above = number.checked_sub(1).and_then(|above| log.brief(above));
-    above.is_some_and(|line| BEGUN.is_match(line))
-        && log.brief(number).is_some_and(|line| GOES_ON.is_match(line))
-        && !near.any(|line| OWN.is_match(line))
+    above.is_some_and(|line| shows("page_begun", line))
+        && log.brief(number).is_some_and(|line| shows("page_goes_on", line))
+        && !near.any(|line| shows("page_own", line))
 }
 
 #[cfg(test)]

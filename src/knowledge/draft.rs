@@ -1,6 +1,6 @@
 //! Owns the first draft of an entry: a contributor gives a log, and gets a file to finish. Knows nothing of files.
 
-use crate::log::PastedLog;
+use crate::log::{Expression, PastedLog};
 
 /// Words that a decisive line is likely to hold, the most telling first.
 const TELLING: [&str; 8] =
@@ -57,19 +57,8 @@ fn literal(line: &str) -> String {
 
 /// The line as a pattern: its figures may be any.
 fn pattern(line: &str) -> String {
-    let escaped = regex::escape(line.trim());
-    let mut pattern = String::new();
-    let mut in_number = false;
-    for c in escaped.chars() {
-        if c.is_ascii_digit() && !in_number {
-            pattern.push_str("\\d+");
-        }
-        in_number = c.is_ascii_digit();
-        if !in_number {
-            pattern.push(c);
-        }
-    }
-    pattern
+    static FIGURE: Expression = Expression::new("[0-9]+");
+    FIGURE.replaced(&regex::escape(line.trim()), r"\d+").into_owned()
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ pub enum Status {
 }
 
 /// A message that a log can contain, and what it means.
+#[serde_with::apply(Vec => #[serde(default)], bool => #[serde(default)])]
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
@@ -47,7 +48,7 @@ pub struct Entry {
     /// The conditions under which a line is this message.
     pub when: When,
     /// Patterns whose captures are figures; each is optional, the first that yields a key wins.
-    #[serde(default, deserialize_with = "pattern::each")]
+    #[serde(deserialize_with = "pattern::each")]
     pub figures: Vec<Pattern>,
     /// How many lines before and after the decisive one figures may stand on.
     #[serde(default = "figure_reach")]
@@ -56,40 +57,30 @@ pub struct Entry {
     #[serde(default)]
     pub units: UnitBase,
     /// Entries (ids, or `folder/*`) whose matches this one explains.
-    #[serde(default)]
     pub masks: Vec<String>,
     /// Less precise entries: if one of them matches the same line, this entry replaces it.
-    #[serde(default)]
     pub refines: Vec<EntryId>,
     /// Entries that complete this one's figures when it leads.
-    #[serde(default)]
     pub draws_on: Vec<EntryId>,
     /// What the message itself says about the cause. The first one whose pattern matches applies.
-    #[serde(default)]
     pub tells: Vec<Tells>,
     /// Whether it counts only if no other entry matches nearby: for wordings that no entry knows.
-    #[serde(default)]
     pub fallback: bool,
     /// What shows that the program recovered from the failure: the answer becomes "maybe".
-    #[serde(default)]
     pub recovered: Vec<Recovered>,
     /// Why this is "maybe" or "no", in a sentence.
     pub remark: Option<String>,
     /// Remarks for single wordings of the message. The first one whose pattern matches replaces `remark`.
-    #[serde(default)]
     pub remarks: Vec<Remark>,
     /// Where to find the full log, for a message that is often all that a person has.
     pub fuller_log: Option<String>,
     /// Why it happens, two or three sentences for a newcomer.
     pub why: String,
     /// Ids of fixes, best first.
-    #[serde(default)]
     pub fixes: Vec<FixId>,
     /// Ids of the questions people ask about this, see `knowledge/questions.ron`.
-    #[serde(default)]
     pub questions: Vec<String>,
     /// Ids of entries worth reading beside this one.
-    #[serde(default)]
     pub related: Vec<EntryId>,
     /// Where this comes from and when it was last checked.
     pub references: Vec<Reference>,

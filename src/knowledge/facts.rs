@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::units::Bytes;
 
@@ -33,15 +34,6 @@ pub(crate) const FACT_KEYS: &[&str] = &[
 const NO_LIMIT: Range<u64> = (1 << 63) - (1 << 21)..(1 << 63) + 1;
 /// Printed sizes have two decimals.
 const ROUNDING: Bytes = Bytes::mib(16);
-
-/// A figure, whatever its kind.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fact {
-    Size(Bytes),
-    /// A count, an index, a PID or a code.
-    Count(i64),
-    Word(String),
-}
 
 /// The figures that the log prints. A figure that it does not print is absent.
 #[serde_with::skip_serializing_none]
@@ -93,64 +85,26 @@ pub struct NamedProcess {
 }
 
 impl Facts {
-    /// The figures present, by key; of other processes only their number (`other_processes` has them).
-    pub fn listed(&self) -> Vec<(&'static str, Fact)> {
-        [
-            count("device", self.device.map(i64::from)),
-            size("requested_bytes", self.requested_bytes),
-            size("total_bytes", self.total_bytes),
-            size("free_bytes", self.free_bytes),
-            size("allocated_bytes", self.allocated_bytes),
-            size("reserved_bytes", self.reserved_bytes),
-            size("reserved_unallocated_bytes", self.reserved_unallocated_bytes),
-            size("process_bytes", self.process_bytes),
-            size("limit_bytes", self.limit_bytes),
-            count("victim_pid", self.victim_pid.map(i64::from)),
-            self.victim_name.clone().map(|name| ("victim_name", Fact::Word(name))),
-            size("victim_rss_bytes", self.victim_rss_bytes),
-            count("context_tokens", self.context_tokens.and_then(|tokens| tokens.try_into().ok())),
-            count("max_tokens", self.max_tokens.and_then(|tokens| tokens.try_into().ok())),
-            count("exit_code", self.exit_code),
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
+    /// The figures present, by key; of other processes none (`other_processes` has them).
+    pub fn listed(&self) -> Vec<(&'static str, Value)> {
+        let mut figures = self.by_key();
+        FACT_KEYS.iter().filter_map(|key| Some((*key, figures.remove(*key)?))).collect()
     }
 
-    /// Sets a size; nothing happens where it is known already or `key` is no size.
-    pub fn set_size(&mut self, key: &str, bytes: Bytes) -> bool {
-        let slot = match key {
-            "requested_bytes" => &mut self.requested_bytes,
-            "total_bytes" => &mut self.total_bytes,
-            "free_bytes" => &mut self.free_bytes,
-            "allocated_bytes" => &mut self.allocated_bytes,
-            "reserved_bytes" => &mut self.reserved_bytes,
-            "reserved_unallocated_bytes" => &mut self.reserved_unallocated_bytes,
-            "process_bytes" => &mut self.process_bytes,
-            "limit_bytes" => &mut self.limit_bytes,
-            "victim_rss_bytes" => &mut self.victim_rss_bytes,
-            _ => return false,
-        };
-        put(slot, bytes)
+    fn by_key(&self) -> Map<String, Value> {
+        let Ok(Value::Object(figures)) = serde_json::to_value(self) else { return Map::new() };
+        figures
     }
 
-    /// Sets a count; nothing happens where it is known already, does not fit, or `key` is no count.
-    pub fn set_count(&mut self, key: &str, number: i64) -> bool {
-        let small = u32::try_from(number).ok();
-        let whole = u64::try_from(number).ok();
-        match key {
-            "device" => small.is_some_and(|n| put(&mut self.device, n)),
-            "victim_pid" => small.is_some_and(|n| put(&mut self.victim_pid, n)),
-            "context_tokens" => whole.is_some_and(|n| put(&mut self.context_tokens, n)),
-            "max_tokens" => whole.is_some_and(|n| put(&mut self.max_tokens, n)),
-            "exit_code" => put(&mut self.exit_code, number),
-            _ => false,
+    /// Sets a figure; nothing happens where it is known already or is no value of that key.
+    pub fn set(&mut self, key: &str, figure: impl Into<Value>) -> bool {
+        let mut figures = self.by_key();
+        if figures.contains_key(key) {
+            return false;
         }
-    }
-
-    /// Sets the victim's name; nothing happens where it is known already.
-    pub fn set_name(&mut self, name: &str) -> bool {
-        put(&mut self.victim_name, name.to_string())
+        figures.insert(key.to_owned(), figure.into());
+        let facts = Facts::deserialize(Value::Object(figures));
+        facts.map(|facts| *self = facts).is_ok()
     }
 
     /// Removes figures that are impossible, and those that programs print for "unknown" or "unlimited": unknown is
@@ -182,33 +136,13 @@ impl Facts {
 
     /// Adds the figures of `other` that are missing here.
     pub fn complete_from(&mut self, other: &Facts) {
-        for (key, fact) in other.listed() {
-            match fact {
-                Fact::Size(bytes) => self.set_size(key, bytes),
-                Fact::Count(number) => self.set_count(key, number),
-                Fact::Word(word) => put(&mut self.victim_name, word),
-            };
+        for (key, figure) in other.listed() {
+            self.set(key, figure);
         }
         if self.other_processes.is_empty() {
             self.other_processes.clone_from(&other.other_processes);
         }
     }
-}
-
-fn size(key: &'static str, value: Option<Bytes>) -> Option<(&'static str, Fact)> {
-    Some((key, Fact::Size(value?)))
-}
-
-fn count(key: &'static str, value: Option<i64>) -> Option<(&'static str, Fact)> {
-    Some((key, Fact::Count(value?)))
-}
-
-fn put<T>(slot: &mut Option<T>, value: T) -> bool {
-    let empty = slot.is_none();
-    if empty {
-        *slot = Some(value);
-    }
-    empty
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::diagnosis::Figure;
 use super::entry::Entry;
 use super::facts::{Facts, NamedProcess};
 use super::matching::Hit;
-use super::pattern::{Capture, Form, Pattern};
+use super::pattern::{Capture, Form, Pattern, group};
 use crate::log::{PastedLog, View};
 use crate::units::{Bytes, UnitBase};
 
@@ -76,10 +76,6 @@ fn own_region(view: &View, hit: &Hit, previous: Option<&Hit>, next: Option<&Hit>
     start..end
 }
 
-fn text<'t>(captures: &Captures<'t>, group: &str) -> Option<&'t str> {
-    std::str::from_utf8(captures.name(group)?.as_bytes()).ok()
-}
-
 impl Figures {
     /// Adds what another message of the same failure prints and this one does not.
     pub(crate) fn complete_from(&mut self, other: Figures) {
@@ -110,8 +106,8 @@ impl Figures {
     }
 
     fn take_process(&mut self, captures: &Captures<'_>, units: UnitBase) {
-        let pid = text(captures, "other_pid").and_then(|pid| pid.parse().ok());
-        let bytes = text(captures, "other_bytes").and_then(|bytes| Bytes::parse(bytes, units));
+        let pid = group(captures, "other_pid").and_then(|pid| pid.parse().ok());
+        let bytes = group(captures, "other_bytes").and_then(|bytes| Bytes::parse(&bytes, units));
         if let (Some(pid), Some(bytes)) = (pid, bytes) {
             let process = NamedProcess { pid, bytes };
             if !self.facts.other_processes.contains(&process) {
@@ -122,16 +118,16 @@ impl Figures {
 
     fn take_one(&mut self, name: &str, captures: &Captures<'_>, view: &View, offset: usize, units: UnitBase) {
         let (Some(capture), Some(found)) = (Capture::of(name), captures.name(name)) else { return };
-        let Some(text) = text(captures, name) else { return };
+        let Some(text) = group(captures, name) else { return };
         let set = match capture.form {
-            Form::Sized => self.set_size(capture.key, Bytes::parse(text, units)),
-            Form::Times(multiplier) => self.set_size(capture.key, Bytes::parse_number(text, multiplier)),
-            Form::Count => text.replace(',', "").parse().is_ok_and(|number| self.facts.set_count(capture.key, number)),
+            Form::Sized => self.set_size(capture.key, Bytes::parse(&text, units)),
+            Form::Times(multiplier) => self.set_size(capture.key, Bytes::parse_number(&text, multiplier)),
+            Form::Count => text.replace(',', "").parse().is_ok_and(|number: i64| self.facts.set(capture.key, number)),
             Form::Word if capture.key == "program" => {
                 self.program.get_or_insert_with(|| text.to_ascii_lowercase());
                 false
             }
-            Form::Word => self.facts.set_name(text),
+            Form::Word => self.facts.set(capture.key, text),
         };
         let pair = matches!(capture.key, "other_pid" | "other_bytes");
         if let (true, Some((line, span))) = (set || pair, view.span(offset + found.start()..offset + found.end())) {
@@ -142,7 +138,7 @@ impl Figures {
     /// Sets a size; one that does not fit into 64 bits is more than any machine has.
     fn set_size(&mut self, key: &str, bytes: Option<Bytes>) -> bool {
         match bytes {
-            Some(bytes) => self.facts.set_size(key, bytes),
+            Some(bytes) => self.facts.set(key, bytes.0),
             None => {
                 self.absurd |= key == "requested_bytes";
                 false

@@ -2,12 +2,15 @@
 //! The data lives in knowledge/fixes/*.ron; `advice` decides which of them become steps and fills in the figures.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::kinds::{CauseKind, MemoryKind, Phase, Platform, Stage};
+use super::settings::Asked;
 use crate::ids::FixId;
+use crate::packed;
 
 /// What taking a fix costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -73,13 +76,14 @@ pub enum Condition {
 }
 
 /// How to estimate the bytes that a fix frees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Frees {
     /// What the process uses now, which is a fact.
     HolderMemory,
     /// The allocator's reserved-but-unallocated memory, as an upper bound.
     ReservedUnallocated,
     /// A log does not show it.
+    #[default]
     Unknown,
 }
 
@@ -96,6 +100,7 @@ pub enum Moves {
 }
 
 /// A command or setting for one program, with the versions it is right for.
+#[serde_with::apply(Vec => #[serde(default)], BTreeMap => #[serde(default)])]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FixCommand {
@@ -113,10 +118,8 @@ pub struct FixCommand {
     pub otherwise: Option<String>,
     /// The program's own values of settings that `command` asks for; they hold where the person's command line is known
     /// and does not give others.
-    #[serde(default)]
     pub defaults: BTreeMap<String, String>,
     /// Numbers that the command contains literally, each with the reason why it depends on no present value.
-    #[serde(default)]
     pub constants: BTreeMap<String, String>,
     /// Which way it moves numbers, if that differs from the fix.
     pub moves: Option<Moves>,
@@ -125,7 +128,6 @@ pub struct FixCommand {
     /// The only system that it works on; any, if not given.
     pub on: Option<Platform>,
     /// Phases in which it is right for this program. Empty: all phases of the fix.
-    #[serde(default)]
     pub phases: Vec<Phase>,
     /// The versions it is right for and where that was checked.
     pub versions: Option<String>,
@@ -137,35 +139,34 @@ pub struct FixCommand {
 }
 
 /// What a command's `{placeholders}` may be, beside the value of a setting in a promised direction (see
-/// `settings::Asked`); a test holds every fix against this list. `half_context` is the longest context that
-/// fits, where the model is known, else half of the run's. `layers` is what fits or fewer than the log shows,
-/// `host_experts` what fits, `quantisation` what fits or what fits most. `card_gib` and `ram_gib` are whole GiB of the GPU
-/// and of this machine's available RAM that weights may take. `limit` and `limit_set_by` name the limit that was reached. `of_its_context` is the flag for what one of several slots
-/// has of the context, with the blank before it; nothing where that changes nothing.
-pub const PLACEHOLDERS: &[&str] = &[
-    "pid",
-    "holder",
-    "gpu_uuid",
-    "gpu_index",
-    "model",
-    "context",
-    "half_context",
-    "max_tokens",
-    "utilization",
-    "larger_share",
-    "offload_gb",
-    "limit",
-    "limit_set_by",
-    "card_gib",
-    "ram_gib",
-    "namespace",
-    "deployment",
-    "layers",
-    "host_experts",
-    "quantisation",
-    "where_set",
-    "of_its_context",
-];
+/// `settings::Asked`); a test holds every fix against this list.
+pub static PLACEHOLDERS: LazyLock<Vec<&'static str>> =
+    LazyLock::new(|| packed::table(include_str!("../../knowledge/advice/placeholders.ron")));
+
+/// Puts values into `{names}`; `None` where one is not known. Braces around anything else stand as they are.
+pub(crate) fn substitute(text: &str, value_of: &impl Fn(&str) -> Option<String>) -> Option<String> {
+    let mut filled = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        filled.push_str(before);
+        match after.split_once('}') {
+            Some((name, tail)) if is_placeholder(name) => {
+                filled.push_str(&value_of(name)?);
+                rest = tail;
+            }
+            _ => {
+                filled.push('{');
+                rest = after;
+            }
+        }
+    }
+    filled.push_str(rest);
+    Some(filled)
+}
+
+fn is_placeholder(name: &str) -> bool {
+    PLACEHOLDERS.contains(&name) || Asked::of(name).is_some()
+}
 
 /// When a fix comes before the others of its entry, because it addresses exactly what happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -180,7 +181,8 @@ pub struct Leads {
 }
 
 /// One fix, shared by many entries.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with::apply(Vec => #[serde(default)])]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fix {
     /// The file's name without `.ron`; filled by the loader.
@@ -190,27 +192,19 @@ pub struct Fix {
     pub title: String,
     pub safety: Safety,
     /// Memory kinds it can help with; empty: any.
-    #[serde(default)]
     pub memory: Vec<MemoryKind>,
     /// Phases it can help in; empty: any.
-    #[serde(default)]
     pub phases: Vec<Phase>,
     /// Stages it can help in; empty: any.
-    #[serde(default)]
     pub stages: Vec<Stage>,
     /// Stages in which it changes nothing.
-    #[serde(default)]
     pub not_stages: Vec<Stage>,
-    #[serde(default)]
     pub when: Vec<Condition>,
     /// Programs in which it changes nothing.
-    #[serde(default)]
     pub not_for: Vec<String>,
     /// Fixes that do no more than this one: where it was tried and did not help, they do not either.
-    #[serde(default)]
     pub covers: Vec<FixId>,
     /// Fixes that are the same change in other words: where this one is offered, they are not.
-    #[serde(default)]
     pub replaces: Vec<FixId>,
     #[serde(default)]
     pub leads: Leads,

@@ -2,9 +2,11 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::AsRefStr;
 
 /// Whether memory ran out and something failed because of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+// In the order of certainty: the surest failure leads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Oom {
     /// Memory ran out and something failed because of it.
@@ -30,27 +32,17 @@ pub enum MemoryKind {
     Unified,
 }
 
-/// The system it ran on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The system it ran on. As a text it is the name that its makers write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, AsRefStr, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Platform {
     /// Linux, also in a container.
     Linux,
+    #[strum(serialize = "WSL")]
     Wsl,
+    #[strum(serialize = "macOS")]
     Mac,
     Windows,
-}
-
-impl Platform {
-    /// The name as its makers write it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Platform::Linux => "Linux",
-            Platform::Wsl => "WSL",
-            Platform::Mac => "macOS",
-            Platform::Windows => "Windows",
-        }
-    }
 }
 
 /// What the job was doing when it failed.

@@ -18,6 +18,7 @@ pub const ADDRESS_SPACE: &str = "address-space";
 pub(super) const COMMIT_LIMIT: &str = "commit-limit";
 
 /// A limit that a failure can be about, or a watcher that ends processes before the memory is full.
+#[serde_with::apply(Vec => #[serde(default)], bool => #[serde(default)])]
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limit {
@@ -35,17 +36,14 @@ pub struct Limit {
     #[serde(default = "limit")]
     pub cause: CauseKind,
     /// Whether the machine's RAM itself was short, so that its figures belong beside the log.
-    #[serde(default)]
     pub is_of_ram: bool,
     /// Who ends processes because of it, where that is not the kernel.
     pub ended_by: Option<String>,
     /// The setting (`knowledge/settings.ron`) whose value it is, for logs that show the setting and not the limit.
     pub setting: Option<String>,
     /// What the path of a control group contains that has this limit.
-    #[serde(default)]
     pub cgroups: Vec<String>,
     /// What to do about it, whatever entry the message is of.
-    #[serde(default)]
     pub fixes: Vec<FixId>,
     pub references: Vec<Reference>,
 }

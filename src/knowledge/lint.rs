@@ -3,16 +3,20 @@
 
 use std::fmt;
 
+use serde_json::Value;
+
 use super::KnowledgeBase;
 use super::diagnosis::{Diagnosis, Match, Oom};
 use super::entry::{Entry, Example};
-use super::facts::{FACT_KEYS, Fact};
-use super::fix::{Fix, FixCommand, Moves, NOT_YET, PLACEHOLDERS, Reference};
-use super::limit;
+use super::facts::FACT_KEYS;
+use super::fix::{Fix, FixCommand, Moves, NOT_YET, PLACEHOLDERS, Reference, substitute};
+use super::guide::Question;
+use super::limit::{self, Limit};
 use super::settings::{self, Asked, Way};
 use super::sign::Sign;
 use crate::ids::FixId;
 use crate::log::PastedLog;
+use crate::text::broken;
 use crate::units::{Bytes, UnitBase};
 
 /// Something that is wrong with an entry, a fix or a question.
@@ -31,68 +35,62 @@ impl fmt::Display for Fault {
 
 /// Everything that is wrong with a knowledge base.
 pub fn judge(base: &KnowledgeBase) -> Vec<Fault> {
-    let mut faults = Vec::new();
-    for entry in base.entries() {
-        let mut found = form(base, entry);
-        if found.is_empty() {
-            found.extend(
-                entry.matches.iter().enumerate().flat_map(|(number, example)| examples(base, entry, number, example)),
-            );
-            found.extend(near_misses(base, entry));
-        }
-        faults.extend(found.into_iter().map(|what| Fault { of: entry.id.to_string(), what }));
-    }
-    for fix in base.fixes() {
-        if base.fixes().iter().filter(|other| other.id == fix.id).count() > 1 {
-            faults.push(Fault { of: format!("fixes/{}", fix.id), what: "two fixes have this id".into() });
-        }
-        let unknown = fix.covers.iter().chain(&fix.replaces).filter(|id| base.fix(**id).is_none());
-        faults.extend(unknown.map(|id| Fault {
-            of: format!("fixes/{}", fix.id),
-            what: format!("there is no fix {id} for it to cover or replace"),
-        }));
-        faults.extend(fix_form(fix).into_iter().map(|what| Fault { of: format!("fixes/{}", fix.id), what }));
-    }
-    for sign in base.signs() {
-        let of = format!("sign \"{}\"", sign.that);
-        faults.extend(sign_form(base, sign).into_iter().map(|what| Fault { of: of.clone(), what }));
-    }
-    for limit in limit::all() {
-        let mut found = undated(limit.references.iter().filter(|reference| reference.checked != NOT_YET));
-        found
-            .extend(limit.fixes.iter().filter(|id| base.fix(**id).is_none()).map(|id| format!("there is no fix {id}")));
-        let is_told = base.entries().iter().flat_map(|entry| &entry.tells).any(|tells| tells.limit == Some(limit));
-        if !is_told && limit.cgroups.is_empty() && limit.id != limit::ADDRESS_SPACE {
-            found.push("no entry tells of it".into());
-        }
-        faults.extend(found.into_iter().map(|what| Fault { of: format!("limits.ron {}", limit.id), what }));
-    }
-    for question in base.questions() {
-        let mut found = undated(&question.references);
-        if question.references.is_empty() {
-            found.push("needs a reference".into());
-        }
-        if !base.entries().iter().any(|entry| entry.questions.contains(&question.id)) {
-            found.push("no entry names it".into());
-        }
-        faults.extend(found.into_iter().map(|what| Fault { of: format!("questions.ron {}", question.id), what }));
-    }
-    for source in &base.innocent {
+    let entries = base.entries.iter().flat_map(|entry| faults(&entry.id.to_string(), of_entry(base, entry)));
+    let fixes = base.fixes.iter().flat_map(|fix| faults(&format!("fixes/{}", fix.id), of_fix(base, fix)));
+    let signs = base.signs().iter().flat_map(|sign| faults(&format!("sign \"{}\"", sign.that), of_sign(base, sign)));
+    let limits =
+        limit::all().iter().flat_map(|limit| faults(&format!("limits.ron {}", limit.id), of_limit(base, limit)));
+    let questions = base.questions.iter();
+    let questions = questions.flat_map(|one| faults(&format!("questions.ron {}", one.id), of_question(base, one)));
+    let innocent = base.innocent.iter().flat_map(|source| {
         let diagnosis = base.diagnose(&PastedLog::new(source.text.clone()), None);
-        faults.extend(diagnosis.matches.iter().map(|one| Fault {
+        diagnosis.matches.into_iter().map(|one| Fault {
             of: one.entry.to_string(),
             what: format!("cries wolf over {} line {}: {}", source.path, one.line, one.text),
-        }));
+        })
+    });
+    entries.chain(fixes).chain(signs).chain(limits).chain(questions).chain(innocent).collect()
+}
+
+fn faults(of: &str, found: Vec<String>) -> Vec<Fault> {
+    found.into_iter().map(|what| Fault { of: of.to_owned(), what }).collect()
+}
+
+fn of_entry(base: &KnowledgeBase, entry: &Entry) -> Vec<String> {
+    let mut found = form(base, entry);
+    if found.is_empty() {
+        let all = entry.matches.iter().enumerate();
+        found.extend(all.flat_map(|(number, example)| examples(base, entry, number, example)));
+        found.extend(near_misses(base, entry));
     }
-    faults
+    found
+}
+
+fn of_limit(base: &KnowledgeBase, limit: &Limit) -> Vec<String> {
+    let mut found = undated(opened(&limit.references));
+    found.extend(missing_fixes(base, &limit.fixes));
+    let is_told = base.entries.iter().flat_map(|entry| &entry.tells).any(|tells| tells.limit == Some(limit));
+    if !is_told && limit.cgroups.is_empty() && limit.id != limit::ADDRESS_SPACE {
+        found.push("no entry tells of it".into());
+    }
+    found
+}
+
+fn of_question(base: &KnowledgeBase, question: &Question) -> Vec<String> {
+    let mut found = undated(&question.references);
+    found.extend(lacks_references(&question.references));
+    if !base.entries.iter().any(|entry| entry.questions.contains(&question.id)) {
+        found.push("no entry names it".into());
+    }
+    found
 }
 
 /// References that nobody has opened in the year before `today`, or ever. They are not wrong, but need a check.
 pub fn stale(base: &KnowledgeBase, today: jiff::civil::Date) -> Vec<Fault> {
     let a_year_ago = today.checked_sub(jiff::Span::new().years(1)).unwrap_or(today);
-    let entries = base.entries().iter().map(|entry| (entry.id.to_string(), &entry.references));
-    let fixes = base.fixes().iter().map(|fix| (format!("fixes/{}", fix.id), &fix.references));
-    let questions = base.questions().iter().map(|one| (format!("questions.ron {}", one.id), &one.references));
+    let entries = base.entries.iter().map(|entry| (entry.id.to_string(), &entry.references));
+    let fixes = base.fixes.iter().map(|fix| (format!("fixes/{}", fix.id), &fix.references));
+    let questions = base.questions.iter().map(|one| (format!("questions.ron {}", one.id), &one.references));
     let mut faults = Vec::new();
     for (of, references) in entries.chain(fixes).chain(questions) {
         let old = references.iter().filter(|reference| reference.date().is_none_or(|date| date < a_year_ago));
@@ -107,19 +105,13 @@ fn form(base: &KnowledgeBase, entry: &Entry) -> Vec<String> {
         .patterns()
         .filter_map(|pattern| pattern.check().err().map(|error| format!("pattern {:?}: {error}", pattern.source())))
         .collect();
-    faults.extend(entry.fixes.iter().filter(|id| base.fix(**id).is_none()).map(|id| format!("there is no fix {id}")));
-    faults.extend(
-        entry
-            .masks
-            .iter()
-            .map(String::as_str)
-            .chain(entry.draws_on.iter().chain(&entry.refines).chain(&entry.related).map(|id| id.as_str()))
-            .filter(|id| !id.ends_with("/*") && base.entry_named(id).is_none())
-            .map(|id| format!("there is no entry {id}")),
-    );
-    faults.extend(
-        entry.questions.iter().filter(|id| base.question(id).is_none()).map(|id| format!("there is no question {id}")),
-    );
+    faults.extend(missing_fixes(base, &entry.fixes));
+    let named = entry.draws_on.iter().chain(&entry.refines).chain(&entry.related).map(|id| id.as_str());
+    let named = entry.masks.iter().map(String::as_str).chain(named);
+    let missing = named.filter(|id| !id.ends_with("/*") && base.entry_named(id).is_none());
+    faults.extend(missing.map(|id| format!("there is no entry {id}")));
+    let missing = entry.questions.iter().filter(|id| base.question(id).is_none());
+    faults.extend(missing.map(|id| format!("there is no question {id}")));
     if entry.related.contains(&entry.id) {
         faults.push("is related to itself".into());
     }
@@ -136,14 +128,26 @@ fn form(base: &KnowledgeBase, entry: &Entry) -> Vec<String> {
         faults.push("a maybe or no says why in `remark`".into());
     }
     // An entry's address that nobody has opened may say so; a fix's commands must have been looked up.
-    faults.extend(undated(entry.references.iter().filter(|reference| reference.checked != NOT_YET)));
-    if entry.references.is_empty() {
-        faults.push("needs a reference".into());
-    }
+    faults.extend(undated(opened(&entry.references)));
+    faults.extend(lacks_references(&entry.references));
     if entry.title.contains("TODO") || entry.why.contains("TODO") {
         faults.push("is a draft: fill in what says TODO".into());
     }
     faults
+}
+
+fn missing_fixes<'f>(base: &KnowledgeBase, ids: impl IntoIterator<Item = &'f FixId>) -> Vec<String> {
+    let missing = ids.into_iter().filter(|id| base.fix(**id).is_none());
+    missing.map(|id| format!("there is no fix {id}")).collect()
+}
+
+/// The references that somebody has opened.
+fn opened(references: &[Reference]) -> impl Iterator<Item = &Reference> {
+    references.iter().filter(|reference| reference.checked != NOT_YET)
+}
+
+fn lacks_references(references: &[Reference]) -> Option<String> {
+    references.is_empty().then(|| "needs a reference".to_owned())
 }
 
 fn undated<'r>(references: impl IntoIterator<Item = &'r Reference>) -> Vec<String> {
@@ -155,19 +159,16 @@ fn undated<'r>(references: impl IntoIterator<Item = &'r Reference>) -> Vec<Strin
 }
 
 /// What is wrong with a sign: its patterns, its fixes, or its example, which must show it.
-fn sign_form(base: &KnowledgeBase, sign: &Sign) -> Vec<String> {
+fn of_sign(base: &KnowledgeBase, sign: &Sign) -> Vec<String> {
     let mut faults = undated(&sign.references);
-    if sign.references.is_empty() {
-        faults.push("needs a reference".into());
-    }
+    faults.extend(lacks_references(&sign.references));
     let compared = sign.exceeds.iter().flat_map(|(more, less)| [more, less]);
     let patterns = sign.shows.iter().chain(&sign.lacks);
     faults.extend(patterns.filter_map(|pattern| pattern.check().err()));
     let nameless = compared.filter(|one| !FACT_KEYS.contains(&one.source()) && !one.names().any(|name| name == "v"));
     faults.extend(nameless.map(|one| format!("{:?} is no figure and captures none as v", one.source())));
     let of_files = sign.not.iter().filter(|id| !FixId::WITHOUT_FILE.contains(id));
-    let missing = sign.fixes.iter().chain(of_files).filter(|id| base.fix(**id).is_none());
-    faults.extend(missing.map(|id| format!("there is no fix {id}")));
+    faults.extend(missing_fixes(base, sign.fixes.iter().chain(of_files)));
     if sign.shows.is_empty() && sign.entries.is_empty() && sign.exceeds.is_empty() {
         faults.push("shows nothing: it needs a pattern or an entry".into());
     }
@@ -181,10 +182,12 @@ fn sign_form(base: &KnowledgeBase, sign: &Sign) -> Vec<String> {
     faults
 }
 
-fn fix_form(fix: &Fix) -> Vec<String> {
+fn of_fix(base: &KnowledgeBase, fix: &Fix) -> Vec<String> {
     let mut faults = undated(&fix.references);
-    if fix.references.is_empty() {
-        faults.push("needs a reference".into());
+    faults.extend(lacks_references(&fix.references));
+    faults.extend(missing_fixes(base, fix.covers.iter().chain(&fix.replaces)));
+    if base.fixes.iter().filter(|other| other.id == fix.id).count() > 1 {
+        faults.push("two fixes have this id".into());
     }
     let texts = fix.commands.iter().flat_map(|form| form.command.iter().chain(&form.otherwise).chain([&form.action]));
     for text in texts {
@@ -243,22 +246,7 @@ fn is_least(number: &str) -> bool {
 /// The numbers of a command that are values, with their units; placeholders and what belongs to a word, a path or
 /// an address are none.
 fn bare_numbers(text: &str) -> Vec<String> {
-    let mut plain = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('{') {
-        plain.push_str(before);
-        match after.split_once('}').filter(|(name, _)| Asked::of(name).is_some() || PLACEHOLDERS.contains(name)) {
-            Some((_, tail)) => {
-                plain.push('x');
-                rest = tail;
-            }
-            None => {
-                plain.push(' ');
-                rest = after;
-            }
-        }
-    }
-    plain.push_str(rest);
+    let plain = substitute(text, &|_| Some("x".to_owned())).unwrap_or_default();
     let words = plain.split(|c: char| c.is_whitespace() || "=,:()[]{}\"'*".contains(c));
     // The heap's option takes its value without anything in between.
     let words = words.map(|word| ["-Xmx", "-j"].into_iter().find_map(|glued| word.strip_prefix(glued)).unwrap_or(word));
@@ -292,7 +280,8 @@ fn examples(base: &KnowledgeBase, entry: &Entry, number: usize, example: &Exampl
     let mut faults: Vec<String> =
         verdict(entry, example, &diagnosis).into_iter().map(|what| format!("example {number}: {what}")).collect();
     faults.extend(rivals(base, entry, &diagnosis).into_iter().map(|what| format!("example {number}: {what}")));
-    if !entry.literals.iter().any(|literal| contains_ignoring_case(&example.log, literal)) {
+    let log = example.log.to_ascii_lowercase();
+    if !entry.literals.iter().any(|literal| log.contains(&literal.to_ascii_lowercase())) {
         faults.push(format!("example {number} holds none of the literals"));
     }
     if faults.is_empty() {
@@ -303,10 +292,6 @@ fn examples(base: &KnowledgeBase, entry: &Entry, number: usize, example: &Exampl
         }
     }
     faults
-}
-
-fn contains_ignoring_case(text: &str, literal: &str) -> bool {
-    text.to_ascii_lowercase().contains(&literal.to_ascii_lowercase())
 }
 
 /// Other entries that match the same line with the same certainty, so that chance decides which one leads.
@@ -344,11 +329,11 @@ fn verdict(entry: &Entry, example: &Example, diagnosis: &Diagnosis) -> Vec<Strin
         let place = got.iter().position(|(name, _)| name == key);
         match place.map(|place| got.swap_remove(place).1) {
             None => faults.push(format!("{key} not found")),
-            Some(fact) if !same(&fact, text, entry.units) => faults.push(format!("{key} is {fact:?}, not {text}")),
+            Some(fact) if !same(key, &fact, text, entry.units) => faults.push(format!("{key} is {fact}, not {text}")),
             Some(_) => {}
         }
     }
-    faults.extend(got.into_iter().map(|(key, fact)| format!("{key}: {fact:?} is not asked for")));
+    faults.extend(got.into_iter().map(|(key, fact)| format!("{key}: {fact} is not asked for")));
     let processes: Vec<String> =
         diagnosis.facts.other_processes.iter().map(|process| format!("{}: {}", process.pid, process.bytes.0)).collect();
     let wanted = example.facts.get("other_processes").map(String::as_str).unwrap_or_default();
@@ -367,11 +352,12 @@ fn processes_in_bytes(text: &str) -> String {
     processes.collect::<Vec<_>>().join(", ")
 }
 
-fn same(fact: &Fact, text: &str, units: UnitBase) -> bool {
-    match fact {
-        Fact::Size(bytes) => Bytes::parse(text, units) == Some(*bytes),
-        Fact::Count(number) => text.parse() == Ok(*number),
-        Fact::Word(word) => word == text,
+/// Whether a figure is the one that this text prints.
+fn same(key: &str, figure: &Value, text: &str, units: UnitBase) -> bool {
+    match figure.as_str() {
+        Some(word) => word == text,
+        None if key.ends_with("_bytes") => Bytes::parse(text, units).map(|bytes| bytes.0) == figure.as_u64(),
+        None => text.parse().ok() == figure.as_i64(),
     }
 }
 
@@ -393,17 +379,7 @@ fn behind(prefix: &str, lines: &[&str]) -> String {
 }
 
 fn wrapped(lines: &[&str], width: usize) -> String {
-    let mut out = String::new();
-    for line in lines {
-        for (index, c) in line.chars().enumerate() {
-            if index > 0 && index % width == 0 {
-                out.push('\n');
-            }
-            out.push(c);
-        }
-        out.push('\n');
-    }
-    out
+    lines.iter().flat_map(|line| broken(line, width)).map(|row| row + "\n").collect()
 }
 
 /// A near miss must not be taken for this entry.
@@ -447,7 +423,7 @@ mod tests {
             let mut form = fix.commands[0].clone();
             form.command = Some(command.to_owned());
             fix.commands = vec![form];
-            fix_form(&fix)
+            of_fix(&base, &fix)
         };
         assert_eq!(with("java -Xmx{raise:java_heap}"), Vec::<String>::new());
         for command in

@@ -100,12 +100,6 @@ pub struct LoadError {
     pub message: String,
 }
 
-impl LoadError {
-    pub fn without_place(message: &str) -> LoadError {
-        LoadError { path: "knowledge".into(), line: 0, column: 0, message: message.to_string() }
-    }
-}
-
 /// The files built into the program, as each start parses them: without what only checks need (`embedded_whole`).
 pub fn embedded() -> Vec<Source> {
     sources(EMBEDDED, Form::Json)

@@ -3,7 +3,7 @@
 //! most once per entry, so the time is linear in the size of the log.
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Range, RangeInclusive};
 use std::sync::{Arc, OnceLock};
 
@@ -139,12 +139,12 @@ impl Finder {
         // Most lines have no literal at all, so finding which ones a line has is left for the few that do.
         let mut from = 0;
         while let Some(hit) = searcher.find(Input::new(log.text()).range(from..)) {
-            let line = log.line_at(hit.start());
-            let Some(range) = log.line_range(line) else { break };
+            let Some(range) = log.line_range(log.line_at(hit.start())) else { break };
             for hit in searcher.find_overlapping_iter(Input::new(log.text()).range(range.clone())) {
                 let owner = self.owners.get(hit.pattern().as_usize());
                 if let Some(candidates) = owner.and_then(|owner| candidates.get_mut(*owner)) {
-                    candidates.insert(Place { line, tile: log.tile_at(line, hit.start() - range.start) });
+                    let (line, tile) = log.place_at(hit.start());
+                    candidates.insert(Place { line, tile });
                 }
             }
             from = range.end.max(hit.end());
@@ -209,41 +209,25 @@ fn place_of(starts: &[(usize, Place)], offset: usize) -> Option<Place> {
     starts.get(index).map(|(_, place)| *place)
 }
 
-/// The first and last places with a literal of one entry, without duplicates.
+/// The first and last places with a literal of one entry.
 #[derive(Clone, Debug, Default)]
 struct Candidates {
-    first: Vec<Place>,
-    last: VecDeque<Place>,
+    first: BTreeSet<Place>,
+    last: BTreeSet<Place>,
 }
 
 impl Candidates {
-    /// Hits arrive ordered by their end, so a new place is almost always the last one or after it.
     fn insert(&mut self, place: Place) {
         const HALF: usize = CANDIDATES / 2;
-        let is_first = self.first.len() < HALF || self.first.last().is_some_and(|last| place <= *last);
-        if is_first {
-            let at = self.first.partition_point(|one| *one < place);
-            if self.first.get(at) != Some(&place) {
-                self.first.insert(at, place);
-            }
-            if self.first.len() > HALF
-                && let Some(surplus) = self.first.pop()
-            {
-                self.insert_last(surplus);
-            }
+        if self.first.len() < HALF || self.first.last().is_some_and(|last| place <= *last) {
+            self.first.insert(place);
+            let surplus = if self.first.len() > HALF { self.first.pop_last() } else { None };
+            self.last.extend(surplus);
         } else {
-            self.insert_last(place);
-            if self.last.len() > HALF {
-                self.last.pop_front();
-            }
+            self.last.insert(place);
         }
-    }
-
-    fn insert_last(&mut self, place: Place) {
-        let behind = self.last.iter().rev().take_while(|one| **one > place).count();
-        let at = self.last.len() - behind;
-        if at.checked_sub(1).and_then(|before| self.last.get(before)) != Some(&place) {
-            self.last.insert(at, place);
+        if self.last.len() > HALF {
+            self.last.pop_first();
         }
     }
 
@@ -466,15 +450,15 @@ mod tests {
     #[test]
     fn a_literal_across_two_tiles_is_found() {
         let base = crate::knowledge::KnowledgeBase::built_in().unwrap();
-        let entry = base.entries().iter().position(|entry| entry.id == "pytorch/cuda-out-of-memory").unwrap();
+        let entry = base.entries.iter().position(|entry| entry.id == "pytorch/cuda-out-of-memory").unwrap();
         for at in (16_000..16_800).step_by(7) {
             let mut line = "x".repeat(60_000);
             line.replace_range(at..at + 18, "CUDA out of memory");
             let log = PastedLog::new(line);
-            let mut candidates = vec![Candidates::default(); base.entries().len()];
+            let mut candidates = vec![Candidates::default(); base.entries.len()];
             base.finder.squeezed_candidates(&log, &mut candidates);
             let found: Vec<Place> = candidates[entry].places(&log).collect();
-            assert_eq!(found, [Place { line: 1, tile: log.tile_at(1, at) }], "{at}");
+            assert_eq!(found, [Place { line: 1, tile: log.place_at(at).1 }], "{at}");
         }
     }
 }

@@ -4,7 +4,8 @@
 use super::KnowledgeBase;
 use super::diagnosis::{Diagnosis, Oom};
 use super::entry::Entry;
-use super::fix::{Fix, PLACEHOLDERS, Reference};
+use super::fix::{Fix, Reference, substitute};
+use super::settings::{Asked, Way};
 
 /// How a line of a page is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +62,7 @@ impl Page {
         self.add(Tone::Text, format!("- {} (costs: {}). {}", unfilled(&fix.title), fix.costs, unfilled(&fix.why)));
         for command in &fix.commands {
             let whose = if command.program == "*" { "any program" } else { &command.program };
-            let on = command.on.map(|on| format!(" on {}", on.name())).unwrap_or_default();
+            let on = command.on.map(|on| format!(" on {}", on.as_ref())).unwrap_or_default();
             self.add(Tone::Text, format!("  {whose}{on}: {}", unfilled(&command.action)));
             if let Some(line) = &command.command {
                 self.add(Tone::Code, unfilled(line));
@@ -139,7 +140,7 @@ pub fn of_matches(base: &KnowledgeBase, diagnosis: &Diagnosis) -> Vec<Page> {
 /// The words of the field, in alphabetical order.
 pub fn glossary(base: &KnowledgeBase) -> Page {
     let mut page = Page::default();
-    for term in base.glossary() {
+    for term in &base.glossary {
         let also = if term.also.is_empty() { String::new() } else { format!(" (also: {})", term.also.join(", ")) };
         if !page.paragraphs.is_empty() {
             page.add(Tone::Text, "");
@@ -150,24 +151,22 @@ pub fn glossary(base: &KnowledgeBase) -> Page {
     page
 }
 
-/// A fix's text without a machine's figures: words replace placeholders such as `{holder}`.
+/// A fix's text without a machine's figures: words replace placeholders such as `{holder}`, and the values of settings,
+/// which depend on the present ones.
 fn unfilled(text: &str) -> String {
-    let named = PLACEHOLDERS.iter().filter(|name| **name != "holder");
-    let text = text
-        .replace("{holder}", "the process that holds it")
-        .replace(" ({where_set})", "")
-        .replace("{of_its_context}", "");
-    let text = named.fold(text, |text, name| text.replace(&format!("{{{name}}}"), &name.to_uppercase()));
-    std::iter::successors(Some(text), |text| without_setting(text)).last().unwrap_or_default()
+    substitute(&text.replace(" ({where_set})", ""), &|name| Some(in_words(name))).unwrap_or_default()
 }
 
-/// The text with its first `{lower:…}` or `{raise:…}` in words: the setting's value depends on the present one.
-fn without_setting(text: &str) -> Option<String> {
-    let (before, after) = text.split_once("{lower:").or_else(|| text.split_once("{raise:"))?;
-    let (name, rest) = after.split_once('}')?;
-    let way = if text.get(before.len()..)?.starts_with("{lower:") { "LOWER" } else { "HIGHER" };
-    let option = if name == "slurm_memory" { "mem=" } else { "" };
-    Some(format!("{before}{option}{way}{rest}"))
+fn in_words(placeholder: &str) -> String {
+    match (placeholder, Asked::of(placeholder)) {
+        ("holder", _) => "the process that holds it".to_owned(),
+        ("of_its_context", _) => String::new(),
+        (_, Some(Asked { way, setting, .. })) => {
+            let option = if setting.id == "slurm_memory" { "mem=" } else { "" };
+            format!("{option}{}", if way == Way::Lower { "LOWER" } else { "HIGHER" })
+        }
+        (name, None) => name.to_uppercase(),
+    }
 }
 
 fn answer(entry: &Entry) -> &'static str {
@@ -182,11 +181,12 @@ fn answer(entry: &Entry) -> &'static str {
 mod tests {
     use super::*;
     use crate::knowledge::EntryId;
+    use crate::knowledge::fix::PLACEHOLDERS;
 
     #[test]
     fn every_page_can_be_read_at_any_width_without_a_placeholder_left() {
         let base = KnowledgeBase::built_in().unwrap();
-        for entry in base.entries() {
+        for entry in &base.entries {
             let page = of_entry(&base, entry);
             for width in [20, 72, 200] {
                 for (_, line) in page.lines(width) {

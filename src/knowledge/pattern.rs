@@ -65,12 +65,14 @@ impl From<String> for Pattern {
     }
 }
 
-impl Pattern {
-    /// A pattern that the program itself uses, by its name.
-    pub fn named(name: &str) -> Pattern {
-        Pattern::from(format!("{{{name}}}"))
-    }
+/// Whether the text has a match of the pattern of this name, one of those that the program itself uses.
+pub(super) fn shows(name: &str, text: &str) -> bool {
+    static PATTERNS: LazyLock<BTreeMap<&str, Pattern>> =
+        LazyLock::new(|| NAMED.iter().map(|(name, sources)| (name.as_str(), sources.join("|").into())).collect());
+    PATTERNS.get(name).is_some_and(|pattern| pattern.is_match(text))
+}
 
+impl Pattern {
     /// As written in the entry.
     pub fn source(&self) -> &str {
         &self.source
@@ -109,12 +111,6 @@ impl Pattern {
     /// The names of its groups.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.compiled().into_iter().flat_map(|regex| regex.capture_names().flatten())
-    }
-
-    /// The regular expression after expansion.
-    #[cfg(test)]
-    pub fn expanded(&self) -> String {
-        expand(&self.source)
     }
 
     /// The expression, where this text may hold a match.
@@ -167,6 +163,11 @@ fn compile_short(source: &str) -> Option<meta::Regex> {
         .syntax(syntax::Config::new().unicode(false).utf8(false).multi_line(true))
         .build(&expand(source))
         .ok()
+}
+
+/// The text of a group, where it took part in the match.
+pub(super) fn group(found: &Captures<'_>, name: &str) -> Option<String> {
+    Some(String::from_utf8_lossy(found.name(name)?.as_bytes()).into_owned())
 }
 
 /// What a named group captures.
@@ -227,7 +228,7 @@ impl Capture {
 }
 
 /// Writes figures out and lets any space outside a class be missing or several.
-fn expand(source: &str) -> String {
+pub(super) fn expand(source: &str) -> String {
     let mut out = String::with_capacity(source.len() * 2);
     let mut chars = source.chars().peekable();
     let mut in_class = false;
@@ -297,7 +298,7 @@ mod tests {
     fn words_and_the_quick_engine_agree_with_the_thorough_one() {
         let base = crate::knowledge::KnowledgeBase::built_in_with_examples().unwrap();
         let mut matched = 0;
-        for entry in base.entries() {
+        for entry in &base.entries {
             for pattern in entry.patterns() {
                 let thorough = compile(pattern.source()).unwrap();
                 let examples = entry.matches.iter().map(|one| &one.log).chain(entry.rejects.iter().map(|one| &one.log));
@@ -327,8 +328,8 @@ mod tests {
 
     #[test]
     fn every_name_in_the_code_is_one_of_a_pattern() {
-        for code in [include_str!("quotation.rs"), include_str!("document.rs")] {
-            for (name, _) in code.split("Pattern::named(\"").skip(1).filter_map(|rest| rest.split_once('"')) {
+        for code in [include_str!("quotation.rs"), include_str!("document.rs"), include_str!("rank.rs")] {
+            for (name, _) in code.split("shows(\"").skip(1).filter_map(|rest| rest.split_once('"')) {
                 assert!(named(name).is_some(), "{name}");
             }
         }

@@ -2,10 +2,9 @@
 //! although nothing failed, and so does prose between backticks unless a person reports a failure this way.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
 use super::document::{continues_prose, stands_in_program};
-use super::pattern::Pattern;
+use super::pattern::shows;
 use crate::effort;
 use crate::log::PastedLog;
 
@@ -103,7 +102,7 @@ impl Part {
     fn of(line: &str) -> Part {
         effort::count(line.len());
         Part {
-            is_of_a_page: is_heading(line) || is_symptom(line),
+            is_of_a_page: is_heading(line) || shows("quoted_symptom", line),
             is_source: is_source(line) && !looks_like_output(line),
         }
     }
@@ -113,20 +112,13 @@ impl Part {
         effort::count(before.len() + after.len());
         is_in_backticks(before, after)
             || self.is_of_a_page
-            || self.is_source && !after.is_empty() && !is_behind_its_source(before)
+            || self.is_source && !after.is_empty() && !shows("quoted_raised", before)
     }
 }
 
 /// Whether a line of source code is shown, as a traceback, a diff or an editor does.
 fn is_source(line: &str) -> bool {
-    static SOURCE: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("quoted_source"));
-    SOURCE.is_match(line)
-}
-
-/// Whether a traceback folded into one line ends right before the message: "raise Bad(…) from None some.Error: …".
-fn is_behind_its_source(before: &str) -> bool {
-    static RAISED: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("quoted_raised"));
-    RAISED.is_match(before)
+    shows("quoted_source", line)
 }
 
 /// A page's heading names a kind of failure ("## CUDA out of memory"); one that reports a failure quotes its
@@ -136,12 +128,6 @@ fn is_heading(line: &str) -> bool {
     (2..=6).contains(&(line.len() - text.len()))
         && text.starts_with(' ')
         && (!text.contains(':') || text.contains("\\["))
-}
-
-/// A guide's list of symptoms: "#. Error message "CUDA out of memory" was printed in logs."
-fn is_symptom(line: &str) -> bool {
-    static SYMPTOM: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("quoted_symptom"));
-    SYMPTOM.is_match(line)
 }
 
 /// Whether an open backtick with words before it precedes, and what it quotes is no message that somebody reports.
@@ -155,7 +141,7 @@ fn is_in_backticks(before: &str, after: &str) -> bool {
     // Only nearby prose can say what the quotation is about.
     let (said, rest, then) = (end_of(said), beginning_of(rest), beginning_of(then));
     let whole = format!("{}{rest}", end_of(before.get(start..).unwrap_or_default()));
-    open && (is_defined(then) || has_words && !is_reported(said, &whole, then))
+    open && (shows("quoted_defined", then) || has_words && !is_reported(said, &whole, then))
 }
 
 /// Bytes of prose that are read before and after a quotation.
@@ -169,24 +155,16 @@ fn end_of(text: &str) -> &str {
     text.get(text.ceil_char_boundary(text.len().saturating_sub(SENTENCES))..).unwrap_or(text)
 }
 
-/// Whether the text after the quotation explains it.
-fn is_defined(then: &str) -> bool {
-    static DEFINED: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("quoted_defined"));
-    DEFINED.is_match(then)
-}
-
 /// A changed line beside another one, both indented behind their marks; or one added line of many.
 fn is_in_diff(log: &PastedLog, number: usize, line: &str) -> bool {
-    static CHANGED: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("quoted_changed"));
-    static ADDED: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("quoted_added"));
-    CHANGED.is_match(line) && count_beside(log, number, &CHANGED) >= 1
-        || ADDED.is_match(line) && count_beside(log, number, &ADDED) >= 3
+    shows("quoted_changed", line) && count_beside(log, number, "quoted_changed") >= 1
+        || shows("quoted_added", line) && count_beside(log, number, "quoted_added") >= 3
 }
 
 /// How many of the three lines above and below match.
-fn count_beside(log: &PastedLog, number: usize, pattern: &Pattern) -> usize {
+fn count_beside(log: &PastedLog, number: usize, pattern: &str) -> usize {
     let near = (number.saturating_sub(3).max(1)..=number + 3).filter(|near| *near != number);
-    near.filter(|near| log.brief(*near).is_some_and(|line| pattern.is_match(line))).count()
+    near.filter(|near| log.brief(*near).is_some_and(|line| shows(pattern, line))).count()
 }
 
 /// Whether a quotation mark is open before the message and closed behind it, and the line is no log's.
@@ -203,9 +181,8 @@ fn is_comment(line: &str) -> bool {
 
 /// A page that quotes a message to say what it means. ("This error means" is ComfyUI's own word.)
 fn is_explained(log: &PastedLog, number: usize) -> bool {
-    static MEANS: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("quoted_means"));
     let next = (number + 1..=number + 4).filter_map(|near| log.brief(near)).find(|line| !line.trim().is_empty());
-    next.is_some_and(|line| MEANS.is_match(line))
+    next.is_some_and(|line| shows("quoted_means", line))
 }
 
 /// A table's row whose other cell explains the message.
@@ -230,15 +207,14 @@ fn is_sentence(cell: &str) -> bool {
 
 /// A name alone on its line beside another such: an index of names; or a word in a list of words.
 fn is_listed(log: &PastedLog, number: usize, line: &str) -> bool {
-    static NAME: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("quoted_name"));
-    static WORD: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("quoted_word"));
     if (number.saturating_sub(3).max(1)..=number + 3)
-        .all(|near| log.brief(near).is_some_and(|line| WORD.is_match(line)))
+        .all(|near| log.brief(near).is_some_and(|line| shows("quoted_word", line)))
     {
         return true;
     }
     let beside = [number.saturating_sub(1), number + 1];
-    NAME.is_match(line) && beside.iter().any(|near| log.brief(*near).is_some_and(|line| NAME.is_match(line)))
+    shows("quoted_name", line)
+        && beside.iter().any(|near| log.brief(*near).is_some_and(|line| shows("quoted_name", line)))
 }
 
 /// How many of the lines around are statements of a program.
@@ -257,10 +233,8 @@ fn is_beside_statement(log: &PastedLog, number: usize) -> bool {
 
 /// Whether the line is a statement of a program, and no frame of a traceback.
 fn is_statement(log: &PastedLog, number: usize) -> bool {
-    static STATEMENT: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("quoted_statement"));
-    static FRAME: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("quoted_frame"));
-    log.brief(number).is_some_and(|line| STATEMENT.is_match(line))
-        && !log.brief(number.saturating_sub(1)).is_some_and(|line| FRAME.is_match(line))
+    log.brief(number).is_some_and(|line| shows("quoted_statement", line))
+        && !log.brief(number.saturating_sub(1)).is_some_and(|line| shows("quoted_frame", line))
 }
 
 /// Whether a string of three quotation marks is opened above, closed below, and neither in between.
@@ -281,17 +255,15 @@ fn first_with_marks<'l>(mut lines: impl Iterator<Item = &'l str>) -> Option<&'l 
 
 /// Whether prose reports a failure: the message is complete, somebody got it, and the text gives no advice.
 fn is_reported(said: &str, message: &str, then: &str) -> bool {
-    static WHOLE: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("quoted_whole"));
-    static MET: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("quoted_met"));
-    static ADVICE: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("quoted_advice"));
-    static EXPLAINED: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("quoted_explained"));
-    WHOLE.is_match(message) && MET.is_match(said) && !ADVICE.is_match(said) && !EXPLAINED.is_match(then)
+    shows("quoted_whole", message)
+        && shows("quoted_met", said)
+        && !shows("quoted_advice", said)
+        && !shows("quoted_explained", then)
 }
 
 /// `RuntimeError: …` and the like at the line's beginning is output, whatever else the line looks like.
 fn looks_like_output(line: &str) -> bool {
-    static OUTPUT: LazyLock<Pattern> = LazyLock::new(|| Pattern::named("quoted_output"));
-    OUTPUT.is_match(line)
+    shows("quoted_output", line)
 }
 
 #[cfg(test)]

@@ -10,7 +10,8 @@ use super::figures::{self, Figures};
 use super::limit::{self, Limit};
 use super::matching::Hit;
 use super::own_option;
-use super::recognize::{PhaseTable, ProgramTable};
+use super::pattern::shows;
+use super::recognize::{self, PhaseRule, ProgramTable};
 use super::run::{self, AlsoRanOut, Run, RunRule};
 use super::sign::{self, Sign};
 use super::version::VersionRule;
@@ -26,7 +27,7 @@ const RANKS: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Tables {
     pub programs: ProgramTable,
-    pub phases: PhaseTable,
+    pub phases: Vec<PhaseRule>,
     pub runs: Vec<RunRule>,
     pub versions: Vec<VersionRule>,
     pub signs: Vec<Sign>,
@@ -54,7 +55,7 @@ pub(crate) fn diagnosis(
     let masked: Vec<bool> = findings.iter().map(|one| findings.iter().any(|other| explains(other, one))).collect();
     let mut order: Vec<(bool, Finding)> = masked.into_iter().zip(findings).collect();
     order.sort_by_key(|(is_masked, finding)| {
-        (*is_masked, class(finding.oom), Reverse(finding.entry.certainty), finding.hit.line, finding.hit.column)
+        (*is_masked, finding.oom, Reverse(finding.entry.certainty), finding.hit.line, finding.hit.column)
     });
     let Some((_, leading)) = order.first() else { return Diagnosis::default() };
     let mut diagnosis = answer(tables, log, leading, &order, now);
@@ -104,14 +105,6 @@ fn explains(cause: &Finding, consequence: &Finding) -> bool {
         || cause.entry.id != consequence.entry.id
             && cause.entry.masks(consequence.entry)
             && (cause.oom == cause.entry.oom || consequence.oom != Oom::Yes)
-}
-
-fn class(oom: Oom) -> u8 {
-    match oom {
-        Oom::Yes => 0,
-        Oom::Maybe => 1,
-        Oom::No => 2,
-    }
 }
 
 /// One finding per entry: the first hit that the program did not recover from, else the first hit.
@@ -200,7 +193,7 @@ fn answer(
     places.retain(|place| !discarded.contains(&place.key));
     let named = leading.named_program().or_else(|| drawn_on.clone().find_map(Finding::named_program));
     let (raised_by, program) = whose(tables, log, leading, named);
-    let (phase, stage) = tables.phases.recognize(log, hit.line, hit.column);
+    let (phase, stage) = recognize::phase(&tables.phases, log, hit.line, hit.column);
     let run = run::read(&tables.runs, &tables.versions, log, hit.line, hit.column);
     if entry.memory == Some(MemoryKind::Unified) {
         facts.total_bytes = facts.total_bytes.or(run.working_set_bytes);
@@ -220,9 +213,8 @@ fn answer(
         crashed_at: clock::crashed_at(log, hit.line, now),
         crashed_at_if_utc: clock::crashed_at_if_utc(log, hit.line, now),
         run: Run { stage, told: tells.and_then(|tells| tells.cause).or(limit.map(|limit| limit.cause)), limit, ..run },
-        signs: Vec::new(),
-        own_options: Vec::new(),
         is_shortened: log.is_shortened(),
+        ..Diagnosis::default()
     }
 }
 
@@ -295,26 +287,7 @@ fn cannot_run(raised_by: &str, program: &str) -> bool {
 
 /// Whether a word before a colon may be a program's name, and not the kind of the message.
 fn is_name(word: &str) -> bool {
-    const KINDS: &[&str] = &[
-        "error",
-        "fatal",
-        "exception",
-        "panic",
-        "warning",
-        "failed",
-        "failure",
-        "message",
-        "reason",
-        "status",
-        "note",
-        "abort",
-        "aborted",
-        "stderr",
-        "traceback",
-        "output",
-        "what",
-    ];
-    !KINDS.contains(&word) && !word.ends_with("error") && !word.ends_with("exception")
+    !shows("message_kind", word)
 }
 
 fn matched(finding: &Finding, log: &PastedLog) -> Match {

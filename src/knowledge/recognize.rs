@@ -53,7 +53,7 @@ impl ProgramTable {
                 else {
                     continue;
                 };
-                let place = place_at(log, window.start + hit.start());
+                let place = log.place_at(window.start + hit.start());
                 if missed.get(owner) == Some(&place) {
                     continue;
                 }
@@ -72,13 +72,6 @@ impl ProgramTable {
         let tile = log.tile(line, tile);
         rule.patterns.is_empty() || tile.parts().any(|(_, text)| rule.patterns.iter().any(|one| one.is_match(text)))
     }
-}
-
-/// The line and tile of this offset.
-fn place_at(log: &PastedLog, offset: usize) -> (usize, usize) {
-    let line = log.line_at(offset);
-    let column = log.line_range(line).map_or(0, |range| offset.saturating_sub(range.start));
-    (line, log.tile_at(line, column))
 }
 
 fn windows(log: &PastedLog, line: usize) -> Vec<std::ops::Range<usize>> {
@@ -115,34 +108,22 @@ pub struct PhaseRule {
     pub weak: bool,
 }
 
-/// Recognizes phases by the nearest sign at or before the decisive line.
-#[derive(Debug)]
-pub(crate) struct PhaseTable {
-    rules: Vec<PhaseRule>,
-}
-
-impl PhaseTable {
-    pub(crate) fn new(rules: Vec<PhaseRule>) -> PhaseTable {
-        PhaseTable { rules }
-    }
-
-    /// The nearest strong sign at or before the line wins, else the nearest weak one.
-    pub(crate) fn recognize(&self, log: &PastedLog, line: usize, column: usize) -> (Phase, Option<Stage>) {
-        let mut weak = None;
-        let last = end_of_traceback(log, line);
-        for number in (last.saturating_sub(150).max(1)..=last.min(log.line_count())).rev() {
-            let column = if number == line { column } else { log.length(number) };
-            let excerpt = log.around(number, column);
-            for rule in &self.rules {
-                if !rule.patterns.iter().any(|pattern| excerpt.parts().any(|(_, text)| pattern.is_match(text))) {
-                    continue;
-                }
-                if !rule.weak {
-                    return (rule.phase, rule.stage);
-                }
-                weak = weak.or(Some((rule.phase, rule.stage)));
+/// The phase by the nearest strong sign at or before the line, else by the nearest weak one.
+pub(crate) fn phase(rules: &[PhaseRule], log: &PastedLog, line: usize, column: usize) -> (Phase, Option<Stage>) {
+    let mut weak = None;
+    let last = end_of_traceback(log, line);
+    for number in (last.saturating_sub(150).max(1)..=last.min(log.line_count())).rev() {
+        let column = if number == line { column } else { log.length(number) };
+        let excerpt = log.around(number, column);
+        for rule in rules {
+            if !rule.patterns.iter().any(|pattern| excerpt.parts().any(|(_, text)| pattern.is_match(text))) {
+                continue;
             }
+            if !rule.weak {
+                return (rule.phase, rule.stage);
+            }
+            weak = weak.or(Some((rule.phase, rule.stage)));
         }
-        weak.unwrap_or_default()
     }
+    weak.unwrap_or_default()
 }

@@ -4,13 +4,14 @@
 use serde::Deserialize;
 
 use super::diagnosis::MemoryKind;
-use super::fix::{Fix, FixCommand, Frees, Leads, Moves, Reference, Safety};
+use super::fix::{Fix, FixCommand, Reference};
 use super::pattern::Pattern;
 use super::sign::Sign;
 use super::version::Range;
 use crate::ids::{EntryId, FixId};
 
 /// A bug of some versions that looks like memory that ran out, or makes it run out.
+#[serde_with::apply(Vec => #[serde(default)])]
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Release {
@@ -19,15 +20,10 @@ pub(super) struct Release {
     affected: Range,
     /// What the log shows, as the end of the sentence "the log shows that …".
     that: String,
-    #[serde(default)]
     programs: Vec<String>,
-    #[serde(default)]
     entries: Vec<EntryId>,
-    #[serde(default)]
     memory: Vec<MemoryKind>,
-    #[serde(default)]
     shows: Vec<Pattern>,
-    #[serde(default)]
     lacks: Vec<Pattern>,
     /// What to do, for a heading: "Update vLLM to 0.6.5 or later".
     title: String,
@@ -49,40 +45,27 @@ impl Release {
         let fix = Fix {
             id: self.id,
             title: self.title,
-            safety: Safety::Safe,
-            memory: Vec::new(),
-            phases: Vec::new(),
-            stages: Vec::new(),
-            not_stages: Vec::new(),
-            when: Vec::new(),
-            not_for: Vec::new(),
-            covers: Vec::new(),
             replaces: vec![FixId::UPDATE_RUNNER, FixId::UPDATE_PROGRAM, FixId::UPDATE_COMFYUI, FixId::ANOTHER_VERSION],
-            leads: Leads::default(),
-            moves: Moves::Either,
-            frees: Frees::Unknown,
             why: self.why,
             expect: "The same run passes with that version, with the settings that it has.".into(),
             if_not: "If it fails in the same way, this bug is not the cause: go on with the next step.".into(),
             costs: "a change of version".into(),
             commands: vec![form],
             references: self.references.clone(),
+            ..Fix::default()
         };
         let sign = Sign {
             that: self.that,
             programs: self.programs,
             entries: self.entries,
             memory: self.memory,
-            phases: Vec::new(),
-            not_phases: Vec::new(),
             shows: self.shows,
             lacks: self.lacks,
-            exceeds: Vec::new(),
             affected: Some(self.affected),
             fixes: vec![self.id],
-            not: Vec::new(),
             example: self.example,
             references: self.references,
+            ..Sign::default()
         };
         (sign, fix)
     }

@@ -7,18 +7,20 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::facts::Facts;
 use super::kinds::{CauseKind, MemoryKind, Platform, Stage};
 use super::limit::{self, Limit};
 use super::version::{self, Versions};
+use crate::internal::Internal;
+use crate::log::Expression;
 use crate::units::Bytes;
 
 pub use read::{RunRule, read};
 
 /// A process of the table that the kernel prints when memory runs out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Task {
     pub pid: u32,
     /// Its name, cut after 15 characters by the kernel.
@@ -28,7 +30,7 @@ pub struct Task {
 }
 
 /// A GPU as the log names it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Card {
     /// The name or number that the backend gives it: `CUDA0`, `Vulkan1`, `0`; null without one.
     pub device: Option<String>,
@@ -45,8 +47,10 @@ pub struct AlsoRanOut {
 }
 
 /// What the log says of the model and the run. What it does not print is absent.
+#[serde_with::apply(Internal => #[serde(skip_serializing)])]
 #[serde_with::skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Run {
     /// The architecture as GGUF names it: `llama`, `qwen3moe`.
     pub architecture: Option<String>,
@@ -73,13 +77,11 @@ pub struct Run {
     /// The size of the model's file.
     pub file_bytes: Option<Bytes>,
     /// What Metal lets graphics use of the memory.
-    #[serde(skip)]
-    pub working_set_bytes: Option<Bytes>,
+    pub working_set_bytes: Internal<Option<Bytes>>,
     /// VRAM that was free when the load began, summed over all GPUs.
     pub free_at_start_bytes: Option<Bytes>,
     /// The same for each GPU.
-    #[serde(skip)]
-    pub free_at_start_each: Vec<Bytes>,
+    pub free_at_start_each: Internal<Vec<Bytes>>,
     /// The number of GPUs of these sums.
     pub devices: Option<u64>,
     /// Other settings of the engine and dimensions of the model, by the engine's own names and as printed: `n_embd` is
@@ -98,21 +100,20 @@ pub struct Run {
     /// The last epoch that began, as printed.
     pub epoch: Option<u64>,
     /// The same where it is printed as one of many ("Epoch 1/10"), which counts from 1.
-    #[serde(skip)]
-    pub epoch_of_many: Option<u64>,
+    pub epoch_of_many: Internal<Option<u64>>,
     /// The number of GPUs that each layer is split over.
     pub tensor_parallel: Option<u64>,
     /// The rank that failed.
     pub rank: Option<u64>,
     /// What other ranks printed for the same failure on their own GPUs, if it names other processes.
-    #[serde(skip)]
-    pub ranks: Vec<Facts>,
+    pub ranks: Internal<Vec<Facts>>,
     /// What the job was doing when it failed, within its phase.
     pub stage: Option<Stage>,
     /// The cause that the message itself names.
     pub told: Option<CauseKind>,
     /// The kind of limit that the message is about: `jvm-heap`, `kubernetes`, `commit-limit`.
     #[schemars(with = "Option<String>")]
+    #[serde(deserialize_with = "limit::by_id")]
     pub limit: Option<&'static Limit>,
     /// The text that shows that PyTorch's expandable segments were enabled.
     pub expandable: Option<String>,
@@ -135,50 +136,37 @@ pub struct Run {
     /// The shell of the prompt in the log: `PS`, or a drive such as `C:` on Windows.
     pub shell: Option<String>,
     /// A sign that it ran on Windows, whatever the shell: a path with a drive, such as `C:`.
-    #[serde(skip)]
-    pub windows: Option<String>,
+    pub windows: Internal<Option<String>>,
     /// A sign that it ran on Linux: a path, a line of the kernel's, a prompt.
-    #[serde(skip)]
-    pub linux: Option<String>,
+    pub linux: Internal<Option<String>>,
     /// The GPUs that the log names, in its order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cards: Vec<Card>,
     /// The backend's word for the device whose buffer could not be allocated: `CUDA0`, `Vulkan1`.
-    #[serde(skip)]
-    pub failed_on: Option<String>,
+    pub failed_on: Internal<Option<String>>,
     /// The buffers that were on that device already.
-    #[serde(skip)]
-    pub on_failed_bytes: Option<Bytes>,
+    pub on_failed_bytes: Internal<Option<Bytes>>,
     /// A sign that the GPU is not NVIDIA's: `HIP`, `XPU`.
-    #[serde(skip)]
-    pub maker: Option<String>,
+    pub maker: Internal<Option<String>>,
     /// What shows that it ran on a Mac or in WSL: a path, a library.
-    #[serde(skip)]
-    pub platform: Option<String>,
+    pub platform: Internal<Option<String>>,
     /// Where the image encoder was loaded, as printed, or what shows that there is one: `CUDA0`, `CPU`, `--mmproj`.
-    #[serde(skip)]
-    pub projector: Option<String>,
+    pub projector: Internal<Option<String>>,
     /// A sign that it was a language model.
-    #[serde(skip)]
-    pub text_model: Option<String>,
+    pub text_model: Internal<Option<String>>,
     /// What shows that the person's own code started vLLM's engine.
-    #[serde(skip)]
-    pub called: Option<String>,
+    pub called: Internal<Option<String>>,
     /// A sign that Python code ran.
-    #[serde(skip)]
-    pub python: Option<String>,
+    pub python: Internal<Option<String>>,
     /// The other error that ended a later attempt in the same log, and its line.
-    #[serde(skip)]
-    pub ended_with: Option<(String, usize)>,
+    pub ended_with: Internal<Option<(String, usize)>>,
     /// Another memory that ran out as well.
     #[serde(skip)]
     pub also: Option<AlsoRanOut>,
     /// A sign that it ran in a container of its own.
-    #[serde(skip)]
-    pub container: Option<String>,
+    pub container: Internal<Option<String>>,
     /// The Python script that a traceback begins in.
-    #[serde(skip)]
-    pub script: Option<String>,
+    pub script: Internal<Option<String>>,
     /// The versions of programs and libraries, as printed.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub versions: Versions,
@@ -256,11 +244,12 @@ impl Run {
     }
 
     /// The deployment that the pod belongs to: its name without the template's hash and the pod's own five characters,
-    /// both of Kubernetes' letters without vowels. `None` for a pod that no deployment made.
+    /// both of Kubernetes' letters without vowels, in older ones plain hexadecimal. `None` for a pod that no deployment made.
     pub fn deployment(&self) -> Option<&str> {
-        let (rest, own) = self.pod.as_deref()?.rsplit_once('-')?;
-        let (name, template) = rest.rsplit_once('-')?;
-        (own.len() == 5 && of_hash(own) && (8..=10).contains(&template.len()) && of_hash(template)).then_some(name)
+        static MADE_BY: Expression = Expression::new(
+            "^(.*)-(?:[bcdfghjklmnpqrstvwxz2456789]{8,10}|[0-9A-Fa-f]{8,10})-(?:[bcdfghjklmnpqrstvwxz2456789]{5}|[0-9A-Fa-f]{5})$",
+        );
+        Some(MADE_BY.captures(self.pod.as_deref()?)?.get(1)?.as_str())
     }
 
     /// The systemd unit whose limit that was; only a name that a shell takes as it is.
@@ -302,28 +291,6 @@ impl Run {
     pub fn has_model(&self) -> bool {
         self.model.is_some() || self.architecture.is_some() || self.quantisation.is_some() || self.layers.is_some()
     }
-
-    /// Whether the log says nothing of it; that Python ran says nothing of what it ran.
-    pub fn is_empty(&self) -> bool {
-        Run {
-            python: None,
-            container: None,
-            settings: BTreeMap::new(),
-            script: None,
-            windows: None,
-            linux: None,
-            platform: None,
-            failed_on: None,
-            maker: None,
-            ranks: Vec::new(),
-            ..self.clone()
-        } == Run::default()
-    }
-}
-
-/// The hash of a pod's template is written in the same letters; older ones are plain hexadecimal.
-fn of_hash(part: &str) -> bool {
-    part.chars().all(|c| "bcdfghjklmnpqrstvwxz2456789".contains(c)) || part.chars().all(|c| c.is_ascii_hexdigit())
 }
 
 #[cfg(test)]
@@ -554,8 +521,17 @@ ValueError: To serve at least one request with the models's max seq len (65536),
     }
 
     #[test]
+    fn a_rule_for_a_field_that_no_run_has_is_refused() {
+        for (key, is_known) in [("word(\"model\")", true), ("word(\"modle\")", false), ("number(\"step\")", true)] {
+            let rule = ron::from_str::<super::RunRule>(&format!("(key: {key}, patterns: [])"));
+            assert_eq!(rule.is_ok(), is_known, "{rule:?}");
+        }
+    }
+
+    #[test]
     fn what_is_not_said_is_not_known() {
-        assert!(run("RuntimeError: CUDA error: out of memory").is_empty());
-        assert!(run("all is well").is_empty());
+        let python = Some("RuntimeError".to_owned());
+        assert_eq!(run("RuntimeError: CUDA error: out of memory"), Run { python, ..Run::default() });
+        assert_eq!(run("all is well"), Run::default());
     }
 }

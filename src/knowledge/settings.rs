@@ -268,22 +268,18 @@ struct Spellings {
 }
 
 static SPELLINGS: LazyLock<Spellings> = LazyLock::new(|| {
-    let mut of: Vec<(String, Vec<(usize, usize)>)> = Vec::new();
+    let mut of: BTreeMap<String, Vec<(usize, usize)>> = BTreeMap::new();
     for (place, setting) in SETTINGS.iter().enumerate() {
         for (rank, spelling) in setting.spellings.iter().enumerate() {
             let dashed = spelling.replace('_', "-");
             for written in [spelling.clone(), dashed] {
-                match of.iter_mut().find(|(known, _)| *known == written) {
-                    Some((_, settings)) if settings.contains(&(place, rank)) => {}
-                    Some((_, settings)) => settings.push((place, rank)),
-                    None => of.push((written, vec![(place, rank)])),
-                }
+                of.entry(written).or_default().push((place, rank));
             }
         }
     }
-    let words = of.iter().map(|(written, _)| written.trim_end_matches(['#', '=']));
+    let words = of.keys().map(|written| written.trim_end_matches(['#', '=']));
     let finder = AhoCorasick::new(words).ok();
-    Spellings { finder, of }
+    Spellings { finder, of: of.into_iter().collect() }
 });
 
 /// The values that a text gives to settings: of each the last one in its surest spelling.

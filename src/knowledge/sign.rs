@@ -4,9 +4,8 @@
 use serde::Deserialize;
 
 use super::diagnosis::{Diagnosis, MemoryKind, Oom, Phase, Shown};
-use super::facts::Fact;
 use super::fix::Reference;
-use super::pattern::Pattern;
+use super::pattern::{Pattern, group};
 use super::program::Program;
 use super::version::Range;
 use crate::ids::{EntryId, FixId};
@@ -19,43 +18,34 @@ const BEFORE: usize = 96 << 10;
 const AFTER: usize = 16 << 10;
 
 /// What a log may show, and the fixes that it asks for.
-#[derive(Debug, Deserialize)]
+#[serde_with::apply(Vec => #[serde(default)])]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sign {
     /// What the log shows, as the end of the sentence "the log shows that …".
     pub that: String,
     /// Where given, one of them is what the person ran, its kind, or whose code printed the message.
-    #[serde(default)]
     pub programs: Vec<String>,
     /// Where given, one of them is the entry that matched.
-    #[serde(default)]
     pub entries: Vec<EntryId>,
     /// Where given, one of them is the memory that ran out.
-    #[serde(default)]
     pub memory: Vec<MemoryKind>,
     /// Where given, it failed in one of these phases.
-    #[serde(default)]
     pub phases: Vec<Phase>,
     /// It failed in none of these phases.
-    #[serde(default)]
     pub not_phases: Vec<Phase>,
     /// Each must match somewhere. Quoted source code counts: it shows what the run was doing.
-    #[serde(default)]
     pub shows: Vec<Pattern>,
     /// None of them may match.
-    #[serde(default)]
     pub lacks: Vec<Pattern>,
     /// Pairs of figures, of which the first must be the larger: a figure of the failure by its key (`requested_bytes`), or
     /// a pattern whose `v` is the figure; the last match before the end counts.
-    #[serde(default)]
     pub exceeds: Vec<(Pattern, Pattern)>,
     /// The versions of a program that fail so.
     pub affected: Option<Range>,
     /// The best first.
-    #[serde(default)]
     pub fixes: Vec<FixId>,
     /// Fixes that change nothing where the log shows this.
-    #[serde(default)]
     pub not: Vec<FixId>,
     /// A log that shows it.
     pub example: String,
@@ -124,14 +114,12 @@ fn exceeds(more: &Pattern, less: &Pattern, diagnosis: &Diagnosis, windows: &[&st
 
 /// A figure of the failure, or what the pattern captures last; bytes where it has a unit.
 fn figure(of: &Pattern, diagnosis: &Diagnosis, windows: &[&str]) -> Option<u64> {
-    match diagnosis.facts.listed().into_iter().find(|(key, _)| *key == of.source()) {
-        Some((_, Fact::Size(bytes))) => return Some(bytes.0),
-        Some((_, Fact::Count(count))) => return count.try_into().ok(),
-        _ => {}
+    if let Some((_, figure)) = diagnosis.facts.listed().into_iter().find(|(key, _)| *key == of.source()) {
+        return figure.as_u64();
     }
     let found = windows.iter().rev().find_map(|text| of.last_captures(text))?;
-    let text = std::str::from_utf8(found.name("v")?.as_bytes()).ok()?;
-    text.parse().ok().or_else(|| Some(Bytes::parse(text, UnitBase::Binary)?.0))
+    let text = group(&found, "v")?;
+    text.parse().ok().or_else(|| Some(Bytes::parse(&text, UnitBase::Binary)?.0))
 }
 
 fn is_in_one(pattern: &Pattern, windows: &[&str]) -> bool {

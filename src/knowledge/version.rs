@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::pattern::Pattern;
+use super::pattern::{Pattern, group};
 
 /// How a log prints the version of a program or library; `v` is the version.
 #[derive(Debug, Deserialize)]
@@ -34,18 +34,13 @@ pub struct Range {
 /// The versions that these texts print; of a name that is printed twice the first counts.
 pub fn read(rules: &[VersionRule], texts: &[&str]) -> Versions {
     let printed = rules.iter().filter_map(|rule| Some((rule.of.clone(), first(rule, texts)?)));
-    let mut versions = Versions::new();
-    for (name, version) in printed {
-        versions.entry(name).or_insert(version);
-    }
-    versions
+    printed.rev().collect()
 }
 
 fn first(rule: &VersionRule, texts: &[&str]) -> Option<String> {
     texts.iter().find_map(|text| {
         let mut found = rule.patterns.iter().flat_map(|pattern| pattern.captures(text));
-        let version = found.find_map(|found| Some(found.name("v")?.as_bytes().to_vec()))?;
-        Some(String::from_utf8_lossy(&version).into_owned())
+        found.find_map(|found| group(&found, "v"))
     })
 }
 

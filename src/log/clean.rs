@@ -3,6 +3,9 @@
 
 use std::borrow::Cow;
 
+use memchr::memmem;
+
+use super::expression::Expression;
 use crate::text::is_harmful;
 
 /// Text out of bytes, or `None` where this is no text.
@@ -13,10 +16,7 @@ pub(super) fn decode(bytes: Vec<u8>) -> Option<String> {
     if looks_binary(&bytes) {
         return None;
     }
-    Some(match String::from_utf8(bytes) {
-        Ok(text) => text,
-        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
-    })
+    Some(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
 /// UTF-16 with its mark (what PowerShell's `>` writes), or without one where every other byte is NUL.
@@ -83,25 +83,16 @@ fn looks_binary(bytes: &[u8]) -> bool {
 /// How much is cleaned at once, in whole lines: of a large log no second copy is made.
 const PIECE: usize = 1 << 20;
 
-/// What a whole text says of colours whose ESC shows no more.
-#[derive(Clone, Copy)]
-struct Spelled {
-    /// Some stand behind a spelled-out ESC.
-    marked: bool,
-    /// Some have lost theirs on the way.
-    bare: bool,
-}
-
 /// The text without what is invisible or steers a terminal, and whether there was any of it.
 pub(super) fn clean(raw: String) -> (String, bool) {
-    let (marked, bare) = bracket_colours(raw.as_bytes());
-    let spelled = Spelled { marked, bare: bare && memchr::memchr(0x1b, raw.as_bytes()).is_none() };
+    let [reset, plain, escape] = ["[0m", "[39m", "\u{1b}"].map(|sign| memmem::find(raw.as_bytes(), sign.as_bytes()));
+    let has_bare_colours = (reset.is_some() || plain.is_some()) && escape.is_none();
     let (mut bytes, mut from, mut to, mut changed) = (raw.into_bytes(), 0, 0, false);
     while from < bytes.len() {
         let end = piece_end(&bytes, from);
         // Line ends stand between characters, so a piece is text.
         let piece = bytes.get(from..end).map(str::from_utf8).and_then(Result::ok).unwrap_or_default();
-        match cleaned(piece, spelled) {
+        match cleaned(piece, has_bare_colours) {
             Cow::Borrowed(_) => {
                 if to < from {
                     bytes.copy_within(from..end, to);
@@ -131,8 +122,8 @@ fn piece_end(bytes: &[u8], from: usize) -> usize {
 }
 
 /// A piece without it. Borrowed where there was nothing of it.
-fn cleaned(raw: &str, spelled: Spelled) -> Cow<'_, str> {
-    let shown = without_spelled_escapes(raw, spelled);
+fn cleaned(raw: &str, has_bare_colours: bool) -> Cow<'_, str> {
+    let shown = without_spelled_colours(raw, has_bare_colours);
     let Some(mut at) = first_to_change(&shown, 0) else { return shown };
     let mut out = String::with_capacity(shown.len());
     let mut from = 0;
@@ -231,49 +222,15 @@ fn control_string(bytes: &[u8]) -> usize {
     }
 }
 
-/// Colours whose ESC was spelled out (JSON's `\u001b[31m`, `^[[31m`) or lost on the way (`[31m` beside `[0m`).
-fn without_spelled_escapes(raw: &str, spelled: Spelled) -> Cow<'_, str> {
-    const SPELLED: &[&str] = &["\\u001b[", "\\u001B[", "\\x1b[", "\\x1B[", "\\033[", "\\e[", "^[[", "\u{241b}["];
-    let mut text = Cow::Borrowed(raw);
-    for marker in SPELLED {
-        if spelled.marked && text.contains(marker) {
-            text = Cow::Owned(drop_colours(&text, marker));
-        }
+/// Colours whose ESC was spelled out (JSON's `\u001b[31m`, `^[[31m`) or, where the whole text has others of that kind, lost
+/// on the way (`[31m` beside `[0m`).
+fn without_spelled_colours(raw: &str, has_bare_colours: bool) -> Cow<'_, str> {
+    static SPELLED: Expression = Expression::new(r"(?:\\u001[bB]|\\x1[bB]|\\033|\\e|\^\[|\u{241b})\[[0-9;]*[mK]");
+    static BARE: Expression = Expression::new(r"\[[0-9;]*[mK]");
+    match SPELLED.replaced(raw, "") {
+        text if has_bare_colours => Cow::Owned(BARE.replaced(&text, "").into_owned()),
+        text => text,
     }
-    if spelled.bare {
-        text = Cow::Owned(drop_colours(&text, "["));
-    }
-    text
-}
-
-/// Whether some `[` stands behind a spelled-out ESC, and whether some begins a bare `[0m` or `[39m`.
-fn bracket_colours(bytes: &[u8]) -> (bool, bool) {
-    let (mut spelled, mut bare) = (false, false);
-    for at in memchr::memchr_iter(b'[', bytes) {
-        let before = bytes.get(..at).unwrap_or_default();
-        spelled |= matches!(before.last(), Some(b'b' | b'B' | b'3' | b'e' | b'^' | 0x9b));
-        let after = bytes.get(at + 1..).unwrap_or_default();
-        bare |= after.starts_with(b"0m") || after.starts_with(b"39m");
-    }
-    (spelled, bare)
-}
-
-/// Drops `marker` + digits and semicolons + `m` or `K`.
-fn drop_colours(text: &str, marker: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut pieces = text.split(marker);
-    out.push_str(pieces.next().unwrap_or_default());
-    for piece in pieces {
-        let body = piece.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b';').count();
-        match piece.as_bytes().get(body) {
-            Some(b'm' | b'K') => out.push_str(piece.get(body + 1..).unwrap_or_default()),
-            _ => {
-                out.push_str(marker);
-                out.push_str(piece);
-            }
-        }
-    }
-    out
 }
 
 #[cfg(test)]
@@ -317,9 +274,7 @@ mod tests {
         ];
         let text: String = (0..400_000).map(|n: usize| lines[(n * n + n / 7) % lines.len()]).collect();
         assert!(text.len() > 3 * PIECE);
-        let (marked, bare) = bracket_colours(text.as_bytes());
-        let spelled = Spelled { marked, bare: bare && !text.contains('\u{1b}') };
-        assert_eq!(clean(text.clone()), (cleaned(&text, spelled).into_owned(), true));
+        assert_eq!(clean(text.clone()), (cleaned(&text, false).into_owned(), true));
     }
 
     #[test]

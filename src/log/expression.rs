@@ -1,5 +1,6 @@
 //! Owns regular expressions that the program has of its own, each compiled when it is first tried.
 
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use regex::{Captures, Regex};
@@ -21,6 +22,11 @@ impl Expression {
 
     pub fn captures<'t>(&self, text: &'t str) -> Option<Captures<'t>> {
         self.regex()?.captures(text)
+    }
+
+    /// The text with every match replaced; `$0` stands for the match.
+    pub fn replaced<'t>(&self, text: &'t str, with: &str) -> Cow<'t, str> {
+        self.regex().map_or(Cow::Borrowed(text), |regex| regex.replace_all(text, with))
     }
 
     fn regex(&self) -> Option<&Regex> {

@@ -36,7 +36,7 @@ fn the_worked_example_comes_out() {
     assert_eq!(plain.weights, Part::fact(4_617_396_480 - 64 * 4));
     assert_eq!(plain.kv_cache, Part::fact(4096 << 20));
     assert_eq!(plain.recurrent, Part::fact(0));
-    let q8 = ggml::GgmlType::Q8_0;
+    let q8 = GgmlType::Q8_0;
     let small = at(Settings { k_type: q8, v_type: q8, ..Settings::default() });
     assert_eq!(small.kv_cache, Part::fact(2176 << 20));
     assert_eq!(plain.compute.is, Is::About);

@@ -8,10 +8,7 @@ use crate::advice::PlannedFix;
 use crate::advice::changed::Difference;
 use crate::advice::{Advice, NotOffered};
 use crate::gpu::{SCHEMA, Snapshot};
-use crate::knowledge::diagnosis::{Match, MemoryKind, Oom, Phase};
-use crate::knowledge::facts::Facts;
-use crate::knowledge::run::Run;
-use crate::units::WallTime;
+use crate::knowledge::diagnosis::{Diagnosis, Oom};
 
 /// What `oomdoctor diagnose --json` prints.
 #[derive(Serialize, JsonSchema)]
@@ -29,22 +26,8 @@ pub enum Output<'a> {
 pub struct Found<'a> {
     /// The version of this format.
     schema: u32,
-    oom: Oom,
-    /// Which memory ran out; null where none did or that is unknown.
-    memory: Option<MemoryKind>,
-    /// Whose code printed the decisive message, such as `pytorch`, `vllm` or `kernel`; null where nothing matched.
-    raised_by: Option<&'a str>,
-    /// The program that ran, as far as the log shows, otherwise the same as `raised_by`; null where nothing matched.
-    program: Option<&'a str>,
-    phase: Phase,
-    facts: &'a Facts,
-    run: &'a Run,
-    /// The leading match first: the cause before its consequences.
-    matches: &'a [Match],
-    /// Why a failure that looks like one is `maybe` or `no`; null elsewhere.
-    remark: Option<&'a str>,
-    /// When the job failed, by the log's own time stamps; null where it has none.
-    crashed_at: Option<WallTime>,
+    #[serde(flatten)]
+    diagnosis: &'a Diagnosis,
     /// The reading of this machine; null where it was not wanted or not possible.
     live: Option<&'a Snapshot>,
 }
@@ -58,6 +41,7 @@ pub struct AnotherFailure<'a> {
     plan: &'a [PlannedFix],
 }
 
+#[serde_with::skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub struct OutOfMemory<'a> {
     #[serde(flatten)]
@@ -65,45 +49,22 @@ pub struct OutOfMemory<'a> {
     #[serde(flatten)]
     advice: &'a Advice,
     /// With `--why`: fixes that are not offered, each with the rule that removed it; absent elsewhere.
-    #[serde(skip_serializing_if = "Option::is_none")]
     not_offered: Option<&'a [NotOffered]>,
     /// With `--good`: what differs from the run that worked; what explains the failure comes first. Absent elsewhere.
-    #[serde(skip_serializing_if = "Option::is_none")]
     since_it_worked: Option<&'a [Difference]>,
     /// Why `live` is null although a reading was wanted; absent elsewhere.
-    #[serde(skip_serializing_if = "Option::is_none")]
     live_reason: Option<&'a str>,
 }
 
 impl Output<'_> {
     pub fn of<'a>(report: &Report<'a>) -> Output<'a> {
-        let diagnosis = report.diagnosis;
-        let found = Found {
-            schema: SCHEMA,
-            oom: diagnosis.oom,
-            memory: diagnosis.memory,
-            raised_by: diagnosis.raised_by.as_deref(),
-            program: diagnosis.program.as_deref(),
-            phase: diagnosis.phase,
-            facts: &diagnosis.facts,
-            run: &diagnosis.run,
-            matches: &diagnosis.matches,
-            remark: diagnosis.remark.as_deref(),
-            crashed_at: diagnosis.crashed_at,
-            live: report.snapshot,
-        };
-        match diagnosis.oom {
+        let found = Found { schema: SCHEMA, diagnosis: report.diagnosis, live: report.snapshot };
+        match report.diagnosis.oom {
             Oom::No => Output::No(AnotherFailure { found, plan: &report.advice.plan }),
             Oom::Yes | Oom::Maybe => {
-                let advice = report.advice;
+                let (advice, since_it_worked, live_reason) = (report.advice, report.since, report.no_reading);
                 let not_offered = report.explains.then_some(advice.not_offered.as_slice());
-                Output::OutOfMemory(OutOfMemory {
-                    found,
-                    advice,
-                    not_offered,
-                    since_it_worked: report.since,
-                    live_reason: report.no_reading,
-                })
+                Output::OutOfMemory(OutOfMemory { found, advice, not_offered, since_it_worked, live_reason })
             }
         }
     }

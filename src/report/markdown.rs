@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::redact::Names;
-use super::{Report, differences, shortened};
+use super::{Report, cut, differences, effect_and_costs, shortened};
 use crate::advice::{self, words};
 use crate::gpu::{Device, Driver, GpuProcess, Reading};
 use crate::knowledge::diagnosis::{Match, Oom};
-use crate::log::PastedLog;
+use crate::log::{Expression, PastedLog};
 use crate::text::{harmless, harmless_lines};
 use crate::units::{Bytes, WallTime};
 
@@ -131,13 +131,6 @@ fn excerpt(log: &PastedLog, matches: &[Match], more: usize) -> Vec<(usize, Strin
     lines
 }
 
-fn cut(line: &str, width: usize) -> String {
-    match line.char_indices().nth(width) {
-        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or(line)),
-        None => line.trim_end().to_owned(),
-    }
-}
-
 /// Writes a report, every foreign part of it through `show`.
 #[derive(Clone, Copy)]
 struct Writer<'a> {
@@ -227,9 +220,8 @@ impl Writer<'_> {
             if at == 0 {
                 lines.push("\n#### What is advised\n".to_owned());
             }
-            let notes = [words::gives_back(planned), format!("costs: {}", planned.costs)];
-            let notes: Vec<&str> = notes.iter().map(String::as_str).filter(|note| !note.is_empty()).collect();
-            lines.push(format!("{}. {} ({})", at + 1, self.plain(&planned.title), self.plain(&notes.join("; "))));
+            let notes = self.plain(&effect_and_costs(planned));
+            lines.push(format!("{}. {} ({notes})", at + 1, self.plain(&planned.title)));
             let commands = planned.steps.iter().filter_map(|step| step.command.as_deref());
             lines.extend(commands.map(|command| indented(&self.fenced("", command))));
         }
@@ -301,14 +293,8 @@ fn figure(reading: &Reading<Bytes>) -> String {
 
 /// Foreign words where Markdown is read: they can make neither markup nor HTML.
 fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in harmless(text).chars() {
-        if matches!(c, '\\' | '`' | '*' | '<' | '>' | '[' | ']' | '|' | '#') {
-            out.push('\\');
-        }
-        out.push(c);
-    }
-    out
+    static MARKUP: Expression = Expression::new(r"[\\`*<>\[\]|#]");
+    MARKUP.replaced(&harmless(text), r"\$0").into_owned()
 }
 
 /// A block of code that its own text can't end.
@@ -355,7 +341,7 @@ mod tests {
         row.recognised_as = Some("a|b".into());
         row.command = Reading::Known(command.into());
         let snapshot = Snapshot { devices: vec![device(0, vec![row])], ..snapshot(0) };
-        let situation = Situation { fixes: base.fixes(), snapshot: Some(&snapshot), ..Situation::alone(&diagnosis) };
+        let situation = Situation { fixes: &base.fixes, snapshot: Some(&snapshot), ..Situation::alone(&diagnosis) };
         let advice = advise(&situation);
         let report = Report { snapshot: Some(&snapshot), ..Report::of(&diagnosis, &advice) };
         markdown(&Paper { report, log: &log, origin: "crash.log", at: noon_plus(0), walked, names })

@@ -4,7 +4,6 @@
 
 mod addresses;
 mod contacts;
-mod letters;
 mod names;
 mod secrets;
 mod table;

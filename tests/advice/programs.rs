@@ -87,7 +87,7 @@ fn own_names(program: &str) -> BTreeSet<String> {
 /// The programs in whose commands an option stands.
 fn owners(base: &KnowledgeBase) -> BTreeMap<String, BTreeSet<String>> {
     let mut owners: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for command in base.fixes().iter().flat_map(|fix| &fix.commands) {
+    for command in base.fixes.iter().flat_map(|fix| &fix.commands) {
         for option in options(command.command.iter().chain([&command.action])) {
             owners.entry(option).or_default().insert(command.program.clone());
         }

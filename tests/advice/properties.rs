@@ -140,7 +140,7 @@ fn words_of(planned: &PlannedFix) -> Vec<&str> {
 
 /// The steps that are called enough although the advice's own figures say that they are not.
 fn refuted_steps(advice: &Advice) -> Vec<String> {
-    let changed = advice.changed().map(|(_, fit)| fit);
+    let changed = advice.remembered.changed.as_ref().map(|changed| &changed.fit);
     let fit = changed.or(advice.fit.as_ref());
     let short = match changed {
         Some(fit) => fit.missing(),

@@ -181,7 +181,7 @@ pub fn config(data: &[u8]) {
 
 /// Material for logs: the examples of every entry.
 pub fn logs() -> Vec<Vec<u8>> {
-    BASE.entries().iter().flat_map(|entry| &entry.matches).map(|example| example.log.clone().into_bytes()).collect()
+    BASE.entries.iter().flat_map(|entry| &entry.matches).map(|example| example.log.clone().into_bytes()).collect()
 }
 
 /// The files of the knowledge.

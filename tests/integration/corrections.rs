@@ -373,13 +373,13 @@ pub fn regex(pattern: &str) -> Regex {
 /// Every text of the knowledge with its place.
 pub fn texts(base: &KnowledgeBase) -> Vec<(String, String)> {
     let mut all = Vec::new();
-    for entry in base.entries() {
+    for entry in &base.entries {
         let place = format!("entries/{}", entry.id);
         let sentences = [Some(&entry.title), Some(&entry.why), entry.remark.as_ref(), entry.fuller_log.as_ref()];
         all.extend(sentences.into_iter().flatten().map(|text| (place.clone(), text.clone())));
         all.extend(entry.recovered.iter().map(|recovered| (place.clone(), recovered.because.clone())));
     }
-    for fix in base.fixes() {
+    for fix in &base.fixes {
         let place = format!("fixes/{}", fix.id);
         let sentences = [&fix.title, &fix.why, &fix.expect, &fix.if_not, &fix.costs];
         all.extend(sentences.into_iter().map(|text| (place.clone(), text.clone())));
@@ -388,10 +388,10 @@ pub fn texts(base: &KnowledgeBase) -> Vec<(String, String)> {
             all.extend(command.versions.iter().map(|text| (place.clone(), text.clone())));
         }
     }
-    for question in base.questions() {
+    for question in &base.questions {
         all.push((format!("questions/{}", question.id), format!("{} {}", question.ask, question.answer)));
     }
-    for term in base.glossary() {
+    for term in &base.glossary {
         all.push((format!("glossary/{}", term.term), format!("{}: {}", term.also.join(", "), term.means)));
     }
     all
@@ -399,7 +399,7 @@ pub fn texts(base: &KnowledgeBase) -> Vec<(String, String)> {
 
 /// Every recommended command line with its place: those of the fixes and those that `fit` and `advice` build.
 pub fn commands(base: &KnowledgeBase) -> Vec<(String, String)> {
-    let of_fixes = base.fixes().iter().flat_map(|fix| {
+    let of_fixes = base.fixes.iter().flat_map(|fix| {
         let lines = fix.commands.iter().filter_map(|command| command.command.clone());
         lines.map(|line| (format!("fixes/{}", fix.id), line))
     });

@@ -335,7 +335,7 @@ fn steps_for_scenarios_and_examples_move_settings_in_the_promised_direction() {
             faults.extend(wrong.into_iter().map(|fault| format!("{name}: {fault}")));
         }
     }
-    for entry in base.entries() {
+    for entry in &base.entries {
         let shown = entry.matches.iter().enumerate().filter(|(_, example)| shows_a_setting(&example.log));
         for (number, example) in shown {
             let wrong = wrong(&example.log, None, &advice(&base, &diagnose(&base, &example.log), None, None)).0;

@@ -62,7 +62,7 @@ fn items() -> Vec<Item> {
 fn said(base: &KnowledgeBase) -> Vec<(String, String)> {
     let mut all = corrections::texts(base);
     all.extend(corrections::commands(base));
-    for fix in base.fixes() {
+    for fix in &base.fixes {
         for command in &fix.commands {
             let place = format!("fixes/{}@{}", fix.id, command.program);
             let parts = [Some(&command.action), command.command.as_ref(), command.versions.as_ref()];
@@ -113,9 +113,9 @@ fn is_reachable(base: &KnowledgeBase, place: &str) -> bool {
     match place.split_once('/') {
         Some(("fixes", rest)) => {
             let fix = FixId::new(rest.split('@').next().unwrap_or(rest));
-            base.entries().iter().any(|entry| entry.fixes.contains(&fix))
+            base.entries.iter().any(|entry| entry.fixes.contains(&fix))
         }
-        Some(("questions", id)) => base.entries().iter().any(|entry| entry.questions.iter().any(|one| one == id)),
+        Some(("questions", id)) => base.entries.iter().any(|entry| entry.questions.iter().any(|one| one == id)),
         _ => true,
     }
 }

@@ -1,8 +1,7 @@
 //! Owns what the steps already taken make of the run: the failed run's diagnosis with the settings of the changed
 //! command line, so that the steps ahead are reckoned from there and not from what failed.
 
-use crate::knowledge::diagnosis::Diagnosis;
-use crate::knowledge::run::Run;
+use crate::knowledge::{Diagnosis, Run};
 use crate::memory::knobs::{self, context, kv_type, layers, share, slots};
 
 /// The run as this command line would start it. What the log printed of a setting or a size that it

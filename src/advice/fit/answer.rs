@@ -7,10 +7,9 @@ use serde::Serialize;
 
 use super::effect::Effect;
 use super::model::Known;
+use crate::internal::Internal;
 use crate::knowledge::FixId;
-use crate::memory::engine::Engine;
-use crate::memory::estimate::Estimate;
-use crate::memory::shape::{Is, ModelShape};
+use crate::memory::{Engine, Estimate, Is, ModelShape};
 use crate::units::Bytes;
 
 /// Which model, and how sure that is.
@@ -76,6 +75,7 @@ pub struct Size {
 }
 
 /// Whether it fits, and what would make it.
+#[serde_with::apply(Internal => #[serde(skip)])]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FitAdvice {
     /// Which model; `None` where only the engine's own pool is spoken of.
@@ -107,25 +107,16 @@ pub struct FitAdvice {
     /// What was assumed, and what can't be known.
     pub notes: Vec<String>,
     /// What each fix of the knowledge base would do.
-    #[serde(skip)]
-    pub(super) effects: Vec<Effect>,
+    pub(super) effects: Internal<Vec<Effect>>,
     /// The settings and the model that a trial of other settings begins with, where both are known.
-    #[serde(skip)]
-    pub(super) basis: Option<(Engine, Arc<ModelShape>)>,
+    pub(super) basis: Internal<Option<(Engine, Arc<ModelShape>)>>,
     /// What is free is what is free now, not what was when the log was written.
-    #[serde(skip)]
-    pub(super) is_now: bool,
+    pub(super) is_now: Internal<bool>,
     /// What a choice may take of each GPU, where the model is laid out over several.
-    #[serde(skip)]
-    pub(super) each: Vec<Bytes>,
+    pub(super) each: Internal<Vec<Bytes>>,
 }
 
 impl FitAdvice {
-    /// Whether what is free is what is free now, rather than when the log was written.
-    pub fn is_now(&self) -> bool {
-        self.is_now
-    }
-
     /// Whether the model is laid out over several GPUs of this machine; its figures are then of all of them.
     pub fn is_on_several(&self) -> bool {
         !self.each.is_empty()

@@ -2,12 +2,12 @@
 //! else what was free when it began, as its log says. Bytes.
 
 use super::setup::kind_of;
+use crate::advice::figures::run_had;
 use crate::gpu::{Device, Snapshot};
 use crate::knowledge::diagnosis::{Diagnosis, Platform};
-use crate::memory::card::Card;
-use crate::memory::engine::{Kind, ollama_spreads};
+use crate::memory::engine::ollama_spreads;
 use crate::memory::split::MOST_CARDS;
-use crate::memory::{Engine, ModelShape, Settings};
+use crate::memory::{Card, Engine, Kind, ModelShape, Settings};
 use crate::units::Bytes;
 
 /// What this machine has for the next attempt of the run that failed.
@@ -146,8 +146,8 @@ fn sum(bytes: impl Iterator<Item = Bytes>) -> Option<Bytes> {
     Some(bytes.fold(Bytes::ZERO, Bytes::plus))
 }
 
-/// Free now; else what was free for this run when it began, as its log says. `had` is what the run used when it failed.
-pub(crate) fn room(diagnosis: &Diagnosis, had: Option<Bytes>, machine: &Machine<'_>) -> Room {
+/// Free now; else what was free for this run when it began, as its log says.
+pub(crate) fn room(diagnosis: &Diagnosis, machine: &Machine<'_>) -> Room {
     let run = &diagnosis.run;
     let has_several = machine.snapshot.is_some_and(|here| here.devices.len() > 1) && machine.is_the_logs != Some(false);
     let room = Room {
@@ -172,16 +172,19 @@ pub(crate) fn room(diagnosis: &Diagnosis, had: Option<Bytes>, machine: &Machine<
             let taken = machine.failed_on.map_or(Bytes::ZERO, |gpu| machine.used_by_next_try_on(gpu));
             Room { free: now.free.map(|free| free.plus(taken)), capacity: now.total, is_now: true, ..room }
         }
-        _ => at_start(diagnosis, had, room),
+        _ => at_start(diagnosis, room),
     }
 }
 
 /// What was free when the run began; else what was free when it failed, and what it used itself then.
-fn at_start(diagnosis: &Diagnosis, had: Option<Bytes>, room: Room) -> Room {
+fn at_start(diagnosis: &Diagnosis, room: Room) -> Room {
     let facts = &diagnosis.facts;
     let mut free = diagnosis.run.free_at_start_bytes;
     if free.is_none() && facts.total_bytes.is_some() {
-        free = facts.free_bytes.map(|free| free.plus(had.unwrap_or(Bytes::ZERO))).or(diagnosis.run.working_set_bytes);
+        free = facts
+            .free_bytes
+            .map(|free| free.plus(run_had(diagnosis).unwrap_or(Bytes::ZERO)))
+            .or(diagnosis.run.working_set_bytes);
     }
     Room { free, capacity: facts.total_bytes, each: each_gpu_at_start(diagnosis), ..room }
 }

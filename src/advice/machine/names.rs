@@ -53,11 +53,9 @@ pub(crate) fn capacity(diagnosis: &Diagnosis) -> Option<Bytes> {
 }
 
 fn of_these_names<'a>(snapshot: &'a Snapshot, cards: &[&Card]) -> Vec<&'a Device> {
-    snapshot.devices.iter().filter(|device| cards.iter().any(|card| has_name_of(device, card))).collect()
-}
-
-fn has_name_of(device: &Device, card: &Card) -> bool {
-    device.name.known().is_some_and(|name| model(name) == model(&card.name))
+    let models: Vec<Option<String>> = cards.iter().map(|card| model(&card.name)).collect();
+    let named = snapshot.devices.iter().filter(|device| device.name.known().is_some());
+    named.filter(|device| models.contains(&model_of(device))).collect()
 }
 
 fn model_of(device: &Device) -> Option<String> {

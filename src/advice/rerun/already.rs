@@ -2,8 +2,7 @@
 //! program printed its settings, is no step.
 
 use super::{Change, Changes, GLUED, VALUE, found, kin};
-use crate::knowledge::fix::Moves;
-use crate::knowledge::run::Run;
+use crate::knowledge::{Moves, Run};
 use crate::units::{Bytes, UnitBase};
 
 /// What the failed run was started with, as far as that is known.

@@ -3,7 +3,7 @@
 
 use super::form::{self, called, kept, programs, ran_on};
 use super::planned::{Enough, PlannedFix, Step};
-use super::template::{step_of, substitute, told, with_model, without_start};
+use super::template::{step_of, told, with_model, without_start};
 use super::{share, values};
 use crate::advice::case::Case;
 use crate::advice::engine::engine_of;
@@ -13,10 +13,10 @@ use crate::advice::naming::sentence;
 use crate::advice::other_gpu::RoomOn;
 use crate::advice::rerun::{Changes, Form, Had, apply_all};
 use crate::gpu::Nature;
-use crate::knowledge::FixId;
-use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, OwnOption, Platform};
-use crate::knowledge::fix::{Condition, Fix, FixCommand, Frees};
-use crate::knowledge::own_option;
+use crate::knowledge::fix::substitute;
+use crate::knowledge::{
+    Condition, Diagnosis, Fix, FixCommand, FixId, Frees, MemoryKind, OwnOption, Platform, own_option,
+};
 use crate::memory::{Is, quant, table};
 use crate::units::Bytes;
 

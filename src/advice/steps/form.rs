@@ -2,8 +2,7 @@
 //! system, with what that changes in a step.
 
 use crate::advice::rerun::{Change, Changes};
-use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Platform};
-use crate::knowledge::program::{Program, Trait};
+use crate::knowledge::{Diagnosis, MemoryKind, Platform, Program, Trait};
 
 /// What the person runs before whose code complained: an Ollama user is not told llama-server's flags. A limit comes
 /// first: whoever set it can raise it.

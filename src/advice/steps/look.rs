@@ -11,9 +11,7 @@ use crate::advice::case::Case;
 use crate::advice::machine;
 use crate::advice::scheduler::scheduler;
 use crate::gpu::Vantage;
-use crate::knowledge::FixId;
-use crate::knowledge::diagnosis::Platform;
-use crate::knowledge::program::Program;
+use crate::knowledge::{FixId, Platform, Program};
 use crate::packed;
 use crate::units::Bytes;
 

@@ -3,8 +3,7 @@
 use super::outlook::Outlook;
 use super::planned::{Enough, PlannedFix};
 use crate::advice::verdict::CauseKind;
-use crate::knowledge::FixId;
-use crate::knowledge::fix::Safety;
+use crate::knowledge::{FixId, Safety};
 
 /// A step before it is placed.
 pub(crate) struct Offer {

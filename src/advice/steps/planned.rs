@@ -11,8 +11,8 @@ use crate::advice::other_gpu::RoomOn;
 use crate::advice::release::Release;
 use crate::advice::rerun::Changes;
 use crate::gpu::ProcessKey;
-use crate::knowledge::FixId;
-use crate::knowledge::fix::{Fix, Safety};
+use crate::internal::Internal;
+use crate::knowledge::{Fix, FixId, Safety};
 use crate::memory::Is;
 use crate::units::Bytes;
 
@@ -82,6 +82,7 @@ impl JsonSchema for Enough {
 }
 
 /// A fix with this machine's figures.
+#[serde_with::apply(Internal => #[serde(skip)])]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct PlannedFix {
     pub fix: FixId,
@@ -112,29 +113,21 @@ pub struct PlannedFix {
     /// The process it would terminate, by PID and start time.
     pub target: Option<ProcessKey>,
     /// Taking it means to wait until so much is free on the device of that index.
-    #[serde(skip)]
-    pub waits_for: Option<(u32, Bytes)>,
+    pub waits_for: Internal<Option<(u32, Bytes)>>,
     /// The device on which the run would fit, as it was seen.
-    #[serde(skip)]
-    pub room_on: Option<RoomOn>,
+    pub room_on: Internal<Option<RoomOn>>,
     /// What it changes in a command line, for the line to run again with.
-    #[serde(skip)]
-    pub changes: Option<Changes>,
+    pub changes: Internal<Option<Changes>>,
     /// Its condition is a version that the log does not print; the log shows the symptom.
-    #[serde(skip)]
-    pub is_of_a_version: bool,
+    pub is_of_a_version: Internal<bool>,
     /// The process releases its memory by the step's command: better than terminating it.
-    #[serde(skip)]
-    pub gentle: bool,
+    pub gentle: Internal<bool>,
     /// What put it where it is; `None` for its place in the entry.
-    #[serde(skip)]
-    pub placed_by: Option<&'static str>,
+    pub placed_by: Internal<Option<&'static str>>,
     /// What the log shows that asks for it, as the end of the sentence "the log shows that …".
-    #[serde(skip)]
-    pub because: Option<String>,
+    pub because: Internal<Option<String>>,
     /// How oomdoctor can ask the process's program for that itself.
-    #[serde(skip)]
-    pub release: Option<Release>,
+    pub release: Internal<Option<Release>>,
 }
 
 impl PlannedFix {

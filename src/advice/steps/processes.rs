@@ -4,7 +4,7 @@
 use super::order::Offer;
 use super::outlook::Outlook;
 use super::planned::{PlannedFix, Step};
-use super::template::{step_of, substitute};
+use super::template::step_of;
 use crate::advice::case::Case;
 use crate::advice::figures::is_negligible;
 use crate::advice::machine::place::Place;
@@ -16,6 +16,7 @@ use crate::advice::supervisor::Supervisor;
 use crate::advice::verdict::CauseKind;
 use crate::gpu::guard::Viewer;
 use crate::gpu::{GpuProcess, ProcessKey};
+use crate::knowledge::fix::substitute;
 use crate::knowledge::fix::{Fix, FixCommand};
 use crate::memory::Is;
 use crate::units::Bytes;

@@ -3,8 +3,7 @@
 use super::planned::{PlannedFix, Step};
 use crate::advice::case::Case;
 use crate::advice::scheduler::scheduler;
-use crate::knowledge::FixId;
-use crate::knowledge::fix::{Condition, Fix};
+use crate::knowledge::{Condition, Fix, FixId};
 
 /// In the place of the fix that moves the run to another GPU: the request to whoever hands out the GPUs. `None` where
 /// nobody does. Options: sbatch(1), sinfo(1), <https://slurm.schedmd.com/gres.html>; labels of a node: NVIDIA's GPU

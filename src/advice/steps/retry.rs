@@ -5,8 +5,7 @@ use super::share;
 use crate::advice::case::Case;
 use crate::advice::naming::amount;
 use crate::advice::verdict::{Cause, CauseKind};
-use crate::knowledge::FixId;
-use crate::knowledge::diagnosis::MemoryKind;
+use crate::knowledge::{FixId, MemoryKind};
 use crate::units::Bytes;
 
 const PASTE_AGAIN: &str = "If it fails again, paste the new error here.";

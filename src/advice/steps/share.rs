@@ -71,9 +71,8 @@ pub(crate) fn leaves(case: &Case<'_>, value: &str) -> Option<Bytes> {
         return None;
     }
     let capacity = case.capacity()?;
-    let hundredths: u64 = value.strip_prefix("0.")?.parse().ok()?;
     let used = vllm::allowed(capacity, engine::used_share(case.log, Some(capacity))?);
-    Some(used.less(vllm::allowed(capacity, hundredths.saturating_mul(10))))
+    Some(used.less(vllm::allowed(capacity, thousandths(value)?)))
 }
 
 /// Whether the share of this option's value holds the weights and the KV cache of one request by the model's own sums;

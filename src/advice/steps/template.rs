@@ -3,8 +3,8 @@
 
 use super::planned::Step;
 use super::values;
-use crate::knowledge::fix::{Fix, FixCommand, PLACEHOLDERS};
-use crate::knowledge::settings::Asked;
+use crate::knowledge::fix::substitute;
+use crate::knowledge::{Fix, FixCommand};
 
 /// The text of one field, where a form has it.
 type Field = for<'f> fn(&'f FixCommand) -> Option<&'f String>;
@@ -46,31 +46,6 @@ pub(crate) fn step_of(
         if_not: told(form, of_kind, |form| form.if_not.as_ref(), &fix.if_not).clone(),
         versions: form.versions.clone(),
     })
-}
-
-/// Puts values into `{names}`; `None` where one is not known. Braces around anything else stand as they are.
-pub(crate) fn substitute(text: &str, value_of: &impl Fn(&str) -> Option<String>) -> Option<String> {
-    let mut filled = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('{') {
-        filled.push_str(before);
-        match after.split_once('}') {
-            Some((name, tail)) if is_placeholder(name) => {
-                filled.push_str(&value_of(name)?);
-                rest = tail;
-            }
-            _ => {
-                filled.push('{');
-                rest = after;
-            }
-        }
-    }
-    filled.push_str(rest);
-    Some(filled)
-}
-
-fn is_placeholder(name: &str) -> bool {
-    PLACEHOLDERS.contains(&name) || Asked::of(name).is_some()
 }
 
 /// The command with the log's own model in the place of `MODEL` or `MODEL.gguf`; only a name that a shell takes as it is.

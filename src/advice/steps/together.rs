@@ -10,10 +10,9 @@ use crate::advice::fit::together::{Asked, Together};
 use crate::advice::fit::{FitAdvice, FitChoice};
 use crate::advice::naming::{capitalized, uncapitalized};
 use crate::knowledge::FixId;
-use crate::memory::Is;
-use crate::memory::engine::Kind;
-use crate::memory::knob::{Knob, Said, Turn};
+use crate::memory::knob::Said;
 use crate::memory::knobs::{self, context, kv_type, layers};
+use crate::memory::{Is, Kind, Knob, Turn};
 use crate::units::Bytes;
 
 /// What came of the search for changes that are enough together.

@@ -1,12 +1,11 @@
 //! Owns the values that a step proposes for settings: on the promised side of what the person's command line, the log or
 //! this machine shows. Where none of them shows the present value there is no number, never a guess.
 
-use super::template::substitute;
 use crate::advice::case::Case;
 use crate::advice::rerun::Changes;
-use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Platform, Stage};
-use crate::knowledge::fix::{FixCommand, Moves};
+use crate::knowledge::fix::substitute;
 use crate::knowledge::settings::{self, Asked, Bounds, Setting, Way};
+use crate::knowledge::{Diagnosis, FixCommand, MemoryKind, Moves, Platform, Stage};
 use crate::units::Bytes;
 
 /// No single machine has so much: such a size is an overflow, not a need.

@@ -3,9 +3,7 @@
 use super::outlook::Outlook;
 use super::planned::PlannedFix;
 use crate::advice::weights::widened;
-use crate::knowledge::FixId;
-use crate::knowledge::diagnosis::Phase;
-use crate::knowledge::fix::{Condition, Fix};
+use crate::knowledge::{Condition, Fix, FixId, Phase};
 
 /// A rule that removes what it holds for, with its name.
 type Veto<T> = (&'static str, fn(&T, &Outlook<'_, '_>) -> bool);

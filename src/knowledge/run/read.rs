@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use regex::bytes::Captures;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::{Card, Run, Task};
-use crate::knowledge::pattern::Pattern;
+use crate::knowledge::pattern::{Pattern, group};
 use crate::knowledge::settings;
 use crate::knowledge::version::{self, VersionRule};
 use crate::log::{PastedLog, without_source};
@@ -24,70 +24,47 @@ const LATEST: usize = 8 << 10;
 #[serde(deny_unknown_fields)]
 pub struct RunRule {
     key: Key,
-    patterns: Vec<Pattern>,
+    pub(in crate::knowledge) patterns: Vec<Pattern>,
+    /// Whether a word may also stand behind the failure: the allocator complains before the backend that asked it, a
+    /// traceback may follow its message, Slurm reports a job's end after the job's last words, and Kubernetes lists
+    /// events in any order.
+    #[serde(default)]
+    may_follow: bool,
 }
 
-impl RunRule {
-    #[cfg(test)]
-    pub fn patterns(&self) -> &[Pattern] {
-        &self.patterns
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+/// Where a value goes.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Key {
-    Architecture,
-    Model,
-    Quantisation,
-    Dtype,
-    Layers,
+    /// To that field, as it is printed.
+    Word(Field),
+    /// To that field, as a whole number.
+    Number(Field),
     LayersOffloaded,
     LayersOffloadable,
-    ContextTokens,
-    KvType,
     Weights,
     KvCache,
     Compute,
     FileSize,
     FreeAtStart,
-    Printed,
-    BatchSize,
-    TrainableParameters,
-    Step,
-    Epoch,
-    EpochOfMany,
-    TensorParallel,
-    Rank,
-    VisibleDevices,
-    Notebook,
-    Widened,
-    Launcher,
-    Expandable,
-    Share,
-    Sharded,
-    AddressLimitKib,
-    ResumedStep,
-    Shell,
-    Windows,
-    Linux,
-    Cards,
-    FailedOn,
-    Maker,
-    Platform,
     WorkingSet,
-    Projector,
-    Called,
-    TextModel,
-    Python,
+    Cards,
+    Printed,
     EndedWith,
-    Container,
-    Cgroup,
     Tasks,
-    Script,
-    Pod,
-    Namespace,
-    Command,
+}
+
+/// The name of a field of [`Run`].
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+struct Field(String);
+
+impl TryFrom<String> for Field {
+    type Error = serde_json::Error;
+
+    fn try_from(name: String) -> Result<Field, serde_json::Error> {
+        Run::deserialize(Value::from_iter([(&*name, Value::Null)])).map(|_| Field(name))
+    }
 }
 
 /// The parts of a log in which run facts are looked for. Quoted source code is overwritten with blanks: it shows what code
@@ -115,6 +92,10 @@ impl Windows {
         [latest, &self.near, &self.head].into_iter().find_map(|text| last(rule, text))
     }
 
+    fn last_word(&self, rule: &RunRule) -> Option<String> {
+        self.last_before(rule).or_else(|| if rule.may_follow { last(rule, &self.after) } else { None })
+    }
+
     fn last_number(&self, rule: &RunRule) -> Option<u64> {
         self.last_before(rule)?.replace(',', "").parse().ok()
     }
@@ -133,40 +114,32 @@ pub fn read(rules: &[RunRule], versions: &[VersionRule], log: &PastedLog, line: 
     let end = log.end_around(line, column).unwrap_or(log.text().len());
     let windows = Windows::of(log.text(), end);
     let before = [windows.head.as_str(), windows.near.as_str()];
-    let mut run = Run::default();
+    let mut run = said(rules, &windows);
     let mut layers_in_all = None;
     let mut buffers: Vec<(String, Bytes)> = Vec::new();
     for rule in rules {
-        if let Some(word) = rule.key.word(&mut run) {
-            *word = windows.last_before(rule).or_else(|| rule.key.may_follow().then(|| last(rule, &windows.after))?);
-        } else if let Some(number) = rule.key.number(&mut run) {
-            *number = windows.last_number(rule);
-        } else {
-            match rule.key {
-                Key::LayersOffloaded => run.layers_offloaded = windows.last_number(rule).map(|on| (on, on)),
-                Key::LayersOffloadable => layers_in_all = windows.last_number(rule),
-                Key::Weights | Key::KvCache | Key::Compute => {
-                    let sizes = sizes_by_device(&rule.patterns, &before);
-                    buffers.extend(sizes.clone());
-                    run.set_buffers(rule.key, sizes);
-                }
-                Key::FileSize => run.file_bytes = sum(sizes_by_device(&rule.patterns, &before)),
-                Key::FreeAtStart => {
-                    let each = rule.patterns.iter().map(|pattern| sizes_by_device([pattern], &before));
-                    run.set_free_at_start(each.into_iter().find(|sizes| !sizes.is_empty()).unwrap_or_default());
-                }
-                Key::WorkingSet => {
-                    run.working_set_bytes =
-                        windows.last_before(rule).and_then(|size| Bytes::parse(&size, UnitBase::Decimal));
-                }
-                Key::Cards => run.cards = cards(rule, &before),
-                Key::Printed => run.printed = printed(rule, &before),
-                Key::EndedWith => run.ended_with = ended_with(rule, rules, log, end),
-                Key::Tasks => {
-                    run.largest = largest(rule, &windows.near).or_else(|| largest(rule, &windows.head));
-                }
-                _ => {}
+        match rule.key {
+            Key::Word(_) | Key::Number(_) => {}
+            Key::LayersOffloaded => run.layers_offloaded = windows.last_number(rule).map(|on| (on, on)),
+            Key::LayersOffloadable => layers_in_all = windows.last_number(rule),
+            Key::Weights | Key::KvCache | Key::Compute => {
+                let sizes = sizes_by_device(&rule.patterns, &before);
+                buffers.extend(sizes.clone());
+                run.set_buffers(&rule.key, sizes);
             }
+            Key::FileSize => run.file_bytes = sum(sizes_by_device(&rule.patterns, &before)),
+            Key::FreeAtStart => {
+                let each = rule.patterns.iter().map(|pattern| sizes_by_device([pattern], &before));
+                run.set_free_at_start(each.into_iter().find(|sizes| !sizes.is_empty()).unwrap_or_default());
+            }
+            Key::WorkingSet => {
+                let size = windows.last_before(rule);
+                run.working_set_bytes = size.and_then(|size| Bytes::parse(&size, UnitBase::Decimal));
+            }
+            Key::Cards => run.cards = cards(rule, &before),
+            Key::Printed => run.printed = printed(rule, &before),
+            Key::EndedWith => run.ended_with = ended_with(rule, rules, log, end),
+            Key::Tasks => run.largest = largest(rule, &windows.near).or_else(|| largest(rule, &windows.head)),
         }
     }
     buffers.retain(|(device, _)| run.failed_on.as_ref() == Some(device));
@@ -177,81 +150,19 @@ pub fn read(rules: &[RunRule], versions: &[VersionRule], log: &PastedLog, line: 
     run
 }
 
-impl Key {
-    /// Where a word goes that is taken as it is printed.
-    fn word(self, run: &mut Run) -> Option<&mut Option<String>> {
-        Some(match self {
-            Key::Architecture => &mut run.architecture,
-            Key::Model => &mut run.model,
-            Key::Quantisation => &mut run.quantisation,
-            Key::Dtype => &mut run.dtype,
-            Key::KvType => &mut run.kv_type,
-            Key::FailedOn => &mut run.failed_on,
-            Key::Maker => &mut run.maker,
-            Key::Windows => &mut run.windows,
-            Key::Linux => &mut run.linux,
-            Key::VisibleDevices => &mut run.visible_devices,
-            Key::Notebook => &mut run.notebook,
-            Key::Widened => &mut run.widened,
-            Key::Launcher => &mut run.launcher,
-            Key::Expandable => &mut run.expandable,
-            Key::Share => &mut run.share,
-            Key::Sharded => &mut run.sharded,
-            Key::Shell => &mut run.shell,
-            Key::Platform => &mut run.platform,
-            Key::Projector => &mut run.projector,
-            Key::Called => &mut run.called,
-            Key::TextModel => &mut run.text_model,
-            Key::Python => &mut run.python,
-            Key::Container => &mut run.container,
-            Key::Cgroup => &mut run.cgroup,
-            Key::Script => &mut run.script,
-            Key::Pod => &mut run.pod,
-            Key::Namespace => &mut run.namespace,
-            Key::Command => &mut run.command,
-            _ => return None,
-        })
-    }
-
-    /// Where a whole number goes.
-    fn number(self, run: &mut Run) -> Option<&mut Option<u64>> {
-        Some(match self {
-            Key::Layers => &mut run.layers,
-            Key::ContextTokens => &mut run.context_tokens,
-            Key::BatchSize => &mut run.batch_size,
-            Key::TrainableParameters => &mut run.trainable_parameters,
-            Key::Step => &mut run.step,
-            Key::Epoch => &mut run.epoch,
-            Key::EpochOfMany => &mut run.epoch_of_many,
-            Key::TensorParallel => &mut run.tensor_parallel,
-            Key::Rank => &mut run.rank,
-            Key::AddressLimitKib => &mut run.address_limit_kib,
-            Key::ResumedStep => &mut run.resumed_step,
-            _ => return None,
-        })
-    }
-
-    /// Whether it may also stand behind the failure: the allocator complains before the backend that asked it, a
-    /// traceback may follow its message, Slurm reports a job's end after the job's last words, and Kubernetes lists
-    /// events in any order.
-    fn may_follow(self) -> bool {
-        matches!(
-            self,
-            Key::FailedOn
-                | Key::Windows
-                | Key::Linux
-                | Key::Platform
-                | Key::Launcher
-                | Key::Container
-                | Key::Pod
-                | Key::Namespace
-        )
-    }
+/// The words and numbers that are taken as they are printed.
+fn said(rules: &[RunRule], windows: &Windows) -> Run {
+    let values = rules.iter().filter_map(|rule| match &rule.key {
+        Key::Word(Field(name)) => Some((name.clone(), windows.last_word(rule)?.into())),
+        Key::Number(Field(name)) => Some((name.clone(), windows.last_number(rule)?.into())),
+        _ => None,
+    });
+    Run::deserialize(Value::Object(values.collect())).unwrap_or_default()
 }
 
 impl Run {
-    fn set_buffers(&mut self, key: Key, sizes: BTreeMap<String, Bytes>) {
-        if key == Key::Weights {
+    fn set_buffers(&mut self, key: &Key, sizes: BTreeMap<String, Bytes>) {
+        if *key == Key::Weights {
             self.count_devices(sizes.len());
         }
         let total = sum(sizes);
@@ -297,11 +208,6 @@ fn last(rule: &RunRule, text: &str) -> Option<String> {
     Some(String::from_utf8_lossy(value.as_bytes()).trim().to_owned())
 }
 
-/// The text of a group, where it took part in the match.
-fn word(found: &Captures<'_>, group: &str) -> Option<String> {
-    Some(String::from_utf8_lossy(found.name(group)?.as_bytes()).into_owned())
-}
-
 /// The exception that the log ends with, where steps were made between the failure and it: a later attempt's own.
 fn ended_with(rule: &RunRule, rules: &[RunRule], log: &PastedLog, failure: usize) -> Option<(String, usize)> {
     let text = log.text();
@@ -313,10 +219,14 @@ fn ended_with(rule: &RunRule, rules: &[RunRule], log: &PastedLog, failure: usize
         Some((found.get(0)?.start(), found.name("v")?.range()))
     })?;
     let between = tail.get(..traceback)?;
-    let has_stepped = rules.iter().any(|other| other.key == Key::Step && last(other, between).is_some());
+    let has_stepped = rules.iter().any(|other| is_of_step(other) && last(other, between).is_some());
     let text = tail.get(exception.clone())?;
     let is_of_memory = ["emory", "CUDA", "HIP", "NCCL", "ALLOC", "worker"].into_iter().any(|word| text.contains(word));
     (has_stepped && !is_of_memory).then(|| (text.trim().to_owned(), log.line_at(from + exception.start)))
+}
+
+fn is_of_step(rule: &RunRule) -> bool {
+    matches!(&rule.key, Key::Number(Field(name)) if name == "step")
 }
 
 /// A model that is loaded again prints its buffers again: of each device the last one counts.
@@ -327,8 +237,8 @@ fn sizes_by_device<'p>(
     let mut sizes: BTreeMap<String, Bytes> = BTreeMap::new();
     for text in texts {
         for found in patterns.clone().into_iter().flat_map(|pattern| pattern.captures(text)) {
-            if let Some(bytes) = word(&found, "v").and_then(|value| Bytes::parse(&value, UnitBase::Binary)) {
-                sizes.insert(word(&found, "device").unwrap_or_default(), bytes);
+            if let Some(bytes) = group(&found, "v").and_then(|value| Bytes::parse(&value, UnitBase::Binary)) {
+                sizes.insert(group(&found, "device").unwrap_or_default(), bytes);
             }
         }
     }
@@ -340,8 +250,8 @@ fn cards(rule: &RunRule, texts: &[&str]) -> Vec<Card> {
     let mut cards = Vec::new();
     for text in texts {
         for found in rule.patterns.iter().flat_map(|pattern| pattern.captures(text)) {
-            let Some(name) = word(&found, "v") else { continue };
-            let device = word(&found, "device").map(|device| match word(&found, "k").as_deref() {
+            let Some(name) = group(&found, "v") else { continue };
+            let device = group(&found, "device").map(|device| match group(&found, "k").as_deref() {
                 Some("ggml_vulkan") => format!("Vulkan{device}"),
                 Some("level_zero") => format!("SYCL{device}"),
                 _ => device,
@@ -360,9 +270,9 @@ fn largest(rule: &RunRule, text: &str) -> Option<Task> {
     const PAGE: u64 = 4096;
     let table = text.get(text.rfind("total_vm")?..)?;
     let rows = rule.patterns.iter().flat_map(|pattern| pattern.captures(table)).filter_map(|row| {
-        let pages: u64 = word(&row, "v")?.parse().ok()?;
+        let pages: u64 = group(&row, "v")?.parse().ok()?;
         let rss_bytes = Bytes(pages.checked_mul(PAGE)?);
-        Some(Task { pid: word(&row, "k")?.parse().ok()?, name: word(&row, "name")?, rss_bytes })
+        Some(Task { pid: group(&row, "k")?.parse().ok()?, name: group(&row, "name")?, rss_bytes })
     });
     rows.max_by_key(|task| task.rss_bytes)
 }
@@ -372,7 +282,7 @@ fn printed(rule: &RunRule, texts: &[&str]) -> BTreeMap<String, String> {
     let mut values = BTreeMap::new();
     for text in texts {
         values.extend(rule.patterns.iter().flat_map(|pattern| pattern.captures(text)).filter_map(|found| {
-            Some((word(&found, "k")?.replace(['-', ' '], "_").to_lowercase(), word(&found, "v")?))
+            Some((group(&found, "k")?.replace(['-', ' '], "_").to_lowercase(), group(&found, "v")?))
         }));
     }
     values

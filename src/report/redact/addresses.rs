@@ -60,10 +60,7 @@ fn is_address(text: &str, at: Range<usize>, address: Ipv4Addr) -> bool {
     if !alone(text, at.clone(), &['.', '_']) {
         return false;
     }
-    let mut from = at.start.saturating_sub(BEFORE);
-    while !text.is_char_boundary(from) {
-        from += 1;
-    }
+    let from = text.ceil_char_boundary(at.start.saturating_sub(BEFORE));
     let line = text.get(from..at.start).and_then(|before| before.rsplit('\n').next()).unwrap_or_default();
     let behind = text.get(at.end..).unwrap_or_default();
     let with_port = behind.strip_prefix(':').is_some_and(|port| port.starts_with(|c: char| c.is_ascii_digit()));

@@ -8,7 +8,6 @@ use regex::{Captures, Regex};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::letters;
 use crate::packed;
 
 /// The folder knowledge/redact/, packed by `build.rs`.
@@ -42,9 +41,14 @@ impl<const ASCII: bool> TryFrom<String> for Pattern<ASCII> {
     fn try_from(source: String) -> Result<Pattern<ASCII>, regex::Error> {
         let parts = PARTS.iter();
         let source = parts.fold(on_one_line(&source), |source, (name, part)| source.replace(name, &on_one_line(part)));
-        let source = if ASCII { letters::ascii(&source) } else { source };
-        Regex::new(&letters::both_cases(&source)).map(|regex| Pattern(Some(regex)))
+        let source = if ASCII { in_ascii(&source) } else { source };
+        Regex::new(&source).map(|regex| Pattern(Some(regex)))
     }
+}
+
+/// Limits `\w`, `\d` and `\b` to ASCII: names of settings are ASCII, and Unicode classes are slow to search.
+fn in_ascii(source: &str) -> String {
+    source.replace(r"\w", "[0-9A-Za-z_]").replace(r"\d", "[0-9]").replace(r"\b", r"(?-u:\b)")
 }
 
 fn on_one_line(source: &str) -> String {

@@ -9,7 +9,7 @@ use super::Subject;
 /// Steps that are called enough although neither an engine nor the model's sums tell what is needed.
 pub fn unfounded_yes(advice: &Advice) -> Vec<String> {
     let is_whole = advice.ledger.as_ref().is_some_and(|ledger| !ledger.needed_is_at_least);
-    let ahead = advice.changed().map(|(_, fit)| fit).or(advice.fit.as_ref());
+    let ahead = advice.remembered.changed.as_ref().map(|changed| &changed.fit).or(advice.fit.as_ref());
     let is_reckoned = ahead.is_some_and(|fit| !fit.is_assumed && (fit.fits.is_some() || fit.model.is_none()));
     let sure = advice.plan.iter().filter(|planned| planned.enough.as_ref() == "yes" && !is_whole && !is_reckoned);
     sure.map(|planned| format!("{} is said to be enough for sure", planned.fix)).collect()

@@ -109,7 +109,7 @@ fn wraps(text: &str) -> Vec<usize> {
     let tokens_end: BTreeSet<usize> = ends_of_tokens(text);
     let mut ends = Vec::new();
     let mut at = 0;
-    for (number, pair) in text.split_inclusive('\n').zip(lines.windows(2)).enumerate().map(|(n, (_, pair))| (n, pair)) {
+    for (number, (whole, pair)) in text.split_inclusive('\n').zip(lines.windows(2)).enumerate() {
         let [line, next] = pair else { continue };
         let width = widths.get(number).copied().unwrap_or(0);
         let near = widths.get(number.saturating_sub(LINES)..(number + LINES).min(widths.len())).unwrap_or_default();
@@ -121,7 +121,7 @@ fn wraps(text: &str) -> Vec<usize> {
         {
             ends.push(at + line.len());
         }
-        at = line_end(text, at + line.len());
+        at += whole.len();
     }
     ends
 }
@@ -138,9 +138,4 @@ fn is_a_rest(line: &str) -> bool {
     let end = line.find(|c: char| !is_inside(c)).unwrap_or(line.len());
     let rest = line.get(..end).unwrap_or_default();
     end == line.len() && !rest.ends_with('.') || rest.bytes().any(|byte| byte.is_ascii_digit())
-}
-
-/// The beginning of the next line.
-fn line_end(text: &str, at: usize) -> usize {
-    text.get(at..).and_then(|rest| rest.find('\n')).map_or(text.len(), |end| at + end + 1)
 }

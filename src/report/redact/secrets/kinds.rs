@@ -32,18 +32,17 @@ pub(super) enum Follows {
 
 impl Follows {
     pub(super) fn has(self, byte: u8) -> bool {
-        match self {
-            Follows::Hex => byte.is_ascii_hexdigit(),
-            Follows::Capitals => byte.is_ascii_uppercase() || byte.is_ascii_digit(),
-            Follows::Letters => byte.is_ascii_alphanumeric(),
-            Follows::Word => byte.is_ascii_alphanumeric() || byte == b'_',
-            Follows::Dashed => byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'),
-            Follows::Dotted => byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'),
-            Follows::Base64 => {
-                byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'+' | b'/' | b'=' | b'~' | b'%')
-            }
-            Follows::Crypt => byte.is_ascii_alphanumeric() || matches!(byte, b'$' | b'.' | b'/' | b'=' | b',' | b'+'),
-        }
+        let beside_letters = match self {
+            Follows::Hex => return byte.is_ascii_hexdigit(),
+            Follows::Capitals => return byte.is_ascii_uppercase() || byte.is_ascii_digit(),
+            Follows::Letters => "",
+            Follows::Word => "_",
+            Follows::Dashed => "_-",
+            Follows::Dotted => "_-.",
+            Follows::Base64 => "_-.+/=~%",
+            Follows::Crypt => "$./=,+",
+        };
+        byte.is_ascii_alphanumeric() || beside_letters.as_bytes().contains(&byte)
     }
 }
 

@@ -39,6 +39,9 @@ pub(super) struct Table {
     pub(super) values: BTreeMap<String, Pattern<true>>,
     pub(super) rules: Vec<Rule>,
     prose: Pattern<true>,
+    placeholder: Pattern<true>,
+    figure: Pattern<true>,
+    run_name: Pattern<true>,
     model_tokens: Words,
     no_value: Words,
     sources: Words,
@@ -74,10 +77,7 @@ const LONGEST: usize = 1024;
 
 /// The range of the value that begins here.
 fn value_behind(text: &str, at: usize, written: &str) -> Option<Range<usize>> {
-    let mut to = (at + LONGEST).min(text.len());
-    while !text.is_char_boundary(to) {
-        to -= 1;
-    }
+    let to = text.floor_char_boundary(at + LONGEST);
     let window = text.get(at..to)?;
     let end = match TABLE.values.get(written)?.find_at(window, 0) {
         Some(value) if at + value.end() < to || to == text.len() => at + value.end(),
@@ -132,7 +132,7 @@ fn is_no_value(head: &str, whole: &str, bare: &str) -> bool {
         || bare.is_empty()
         || bare == SECRET
         || TABLE.no_value.contains(bare)
-        || is_placeholder(bare)
+        || TABLE.placeholder.is_match(bare)
         || is_prose && TABLE.said.contains(&word)
         || TABLE.sources.begin(whole)
         // `pwd: /srv` is a folder.
@@ -148,7 +148,7 @@ fn names_no_secret(head: &str, bare: &str) -> bool {
     is_list
         || is_about_passwords(name, bare)
         || has_arrow && name.trim() == "token"
-        || is_run_name(name, bare)
+        || name.contains("sess") && bare.contains(['-', '_']) && TABLE.run_name.is_match(bare)
         || is_figure(name, bare)
         || is_model_token(name)
 }
@@ -178,16 +178,6 @@ fn is_short_password(name: &str, bare: &str) -> bool {
         && digits < bare.len() / 2
 }
 
-/// A session whose parts are words and numbers was named by a person: `session_id=train-20260101`.
-fn is_run_name(name: &str, bare: &str) -> bool {
-    name.contains("sess") && bare.contains(['-', '_']) && bare.split(['-', '_', '.']).all(is_word_or_number)
-}
-
-fn is_word_or_number(part: &str) -> bool {
-    let is_number = part.bytes().all(|byte| byte.is_ascii_digit());
-    is_number || part.len() >= 3 && part.bytes().all(|byte| byte.is_ascii_lowercase())
-}
-
 /// Whether this character separates the words of a name.
 fn is_separator(c: char) -> bool {
     !c.is_ascii_alphanumeric()
@@ -197,26 +187,9 @@ fn rest_of_line(text: &str, from: usize) -> &str {
     text.get(from..).and_then(|rest| rest.lines().next()).unwrap_or_default()
 }
 
-/// Whether this stands for a value: `$HF_TOKEN`, `${{ secrets.X }}`, `<your token>`, `****`.
-fn is_placeholder(bare: &str) -> bool {
-    let name = bare.trim_start_matches(['$', '{', '%']).trim_end_matches(['}', '%']);
-    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    let variable = bare.starts_with('$') && is_name && !name.bytes().any(|byte| byte.is_ascii_lowercase())
-        || bare.starts_with("${") && bare.ends_with('}')
-        || bare.starts_with("{{");
-    variable
-        || bare.starts_with('<') && bare.ends_with('>')
-        || bare.len() >= 3 && bare.bytes().all(|byte| matches!(byte, b'*' | b'.' | b'x' | b'X' | b'-'))
-}
-
 /// Whether a token is a count or an index: `token: 128`. A password may be a number.
 fn is_figure(name: &str, bare: &str) -> bool {
-    let counts = name.trim_end_matches(is_separator).ends_with("token");
-    let figure = bare.trim_end_matches(['%', ']', ')', 'k', 'K', 'M', 'B']);
-    counts
-        && figure.len() <= 9
-        && !figure.is_empty()
-        && figure.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'/' | b',' | b'_'))
+    name.trim_end_matches(is_separator).ends_with("token") && TABLE.figure.is_match(bare)
 }
 
 /// Whether the name is a key of a cache, a table or a dictionary, whose values are hashes and names.

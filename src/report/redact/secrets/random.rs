@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use crate::report::redact::table::{Words, table};
+use crate::report::redact::table::{Pattern, Words, table};
 
 /// Shorter words are not checked.
 const SHORT: usize = 16;
@@ -20,6 +20,9 @@ const FIRST_PART: usize = 8;
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Table {
+    words: Pattern<true>,
+    symbol_or_digest: Pattern<true>,
+    uuid: Pattern<true>,
     marks: Words,
     keys: Words,
     labels: Words,
@@ -29,9 +32,9 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| table("random"));
 
 /// Adds the ranges of words that look random or that another word marks.
 pub(super) fn find(text: &str, places: &mut Vec<Range<usize>>) {
-    for run in runs(text, |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'_' | b'-')) {
+    for run in TABLE.words.captures(text).filter_map(|found| Some(found.get(0)?.range())) {
         let word = text.get(run.clone()).unwrap_or_default();
-        if !is_symbol(word) && !is_digest(word) {
+        if !TABLE.symbol_or_digest.is_match(word) {
             find_random(word, run.start, places);
             places.extend(first_part(text, &run));
         }
@@ -39,28 +42,6 @@ pub(super) fn find(text: &str, places: &mut Vec<Range<usize>>) {
             marked(text, run, places);
         }
     }
-}
-
-/// The runs of such bytes that are long enough to be a secret.
-fn runs(text: &str, of: fn(u8) -> bool) -> impl Iterator<Item = Range<usize>> {
-    let mut from = 0;
-    text.as_bytes().split(move |byte| !of(*byte)).filter_map(move |run| {
-        let start = from;
-        from += run.len() + 1;
-        (run.len() >= SHORT).then_some(start..start + run.len())
-    })
-}
-
-/// Whether this is a symbol of a compiler: `_ZN3c104cuda20CUDACachingAllocator`.
-fn is_symbol(word: &str) -> bool {
-    word.starts_with('_') || ["_ZN", "NS_", "_GLOBAL_", "ELi"].iter().any(|sign| word.contains(sign))
-}
-
-/// Whether this is a digest in base64 as package managers write it: `sha256-…`.
-fn is_digest(word: &str) -> bool {
-    ["sha256", "sha384", "sha512"]
-        .iter()
-        .any(|sum| word.strip_prefix(sum).is_some_and(|rest| rest.starts_with(['-', '='])))
 }
 
 /// Adds the parts of a word, between equals signs, that look random. Dashes and underscores do not end a part, since
@@ -175,12 +156,7 @@ fn marked(text: &str, run: Range<usize>, places: &mut Vec<Range<usize>>) {
 /// Whether this is a UUID, or long enough with both letters and digits.
 fn may_be_a_key(value: &str) -> bool {
     let is_number = value.starts_with("0x");
-    !is_number && (is_uuid(value) || value.split(['-', '_']).any(may_be_random))
-}
-
-fn is_uuid(value: &str) -> bool {
-    let has_lengths = value.split('-').map(str::len).eq([8, 4, 4, 4, 12]);
-    has_lengths && value.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+    !is_number && (TABLE.uuid.is_match(value) || value.split(['-', '_']).any(may_be_random))
 }
 
 fn may_be_random(part: &str) -> bool {
@@ -201,10 +177,7 @@ pub(super) fn is_near_a_mark(text: &str, at: Range<usize>) -> bool {
 
 /// The searched text before a place on its line, and where the line above ends.
 fn line_before(text: &str, at: usize) -> (&str, Option<usize>) {
-    let mut from = at.saturating_sub(AROUND);
-    while !text.is_char_boundary(from) {
-        from += 1;
-    }
+    let from = text.ceil_char_boundary(at.saturating_sub(AROUND));
     let window = text.get(from..at).unwrap_or_default();
     match window.rfind('\n') {
         Some(line) => (window.get(line + 1..).unwrap_or_default(), Some(from + line)),
@@ -214,11 +187,7 @@ fn line_before(text: &str, at: usize) -> (&str, Option<usize>) {
 
 /// The searched text after a place on its line, and where the line below begins.
 fn line_behind(text: &str, at: usize) -> (&str, Option<usize>) {
-    let mut to = (at + AROUND).min(text.len());
-    while !text.is_char_boundary(to) {
-        to -= 1;
-    }
-    let window = text.get(at..to).unwrap_or_default();
+    let window = text.get(at..text.floor_char_boundary(at + AROUND)).unwrap_or_default();
     match window.find('\n') {
         Some(line) => (window.get(..line).unwrap_or_default(), Some(at + line + 1)),
         None => (window, None),
