@@ -21,14 +21,10 @@ use std::sync::Arc;
 
 use crate::knowledge::EntryId;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom, Stage};
-use crate::memory::card::Card;
-use crate::memory::engine::{Engine, Kind};
-use crate::memory::estimate::{Estimate, Part};
-use crate::memory::fits::fits;
 use crate::memory::knobs::{batch, checkpointing};
-use crate::memory::options::{Choice, hold_against_ram, options};
-use crate::memory::shape::{Is, ModelShape};
+use crate::memory::options::{hold_against_ram, options};
 use crate::memory::spare::SPARE;
+use crate::memory::{Card, Choice, Engine, Estimate, Is, Kind, ModelShape, Part, fits};
 use crate::units::Bytes;
 pub(crate) use after::changed;
 pub use answer::FitAdvice;

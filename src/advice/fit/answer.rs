@@ -8,9 +8,7 @@ use serde::Serialize;
 use super::effect::Effect;
 use super::model::Known;
 use crate::knowledge::FixId;
-use crate::memory::engine::Engine;
-use crate::memory::estimate::Estimate;
-use crate::memory::shape::{Is, ModelShape};
+use crate::memory::{Engine, Estimate, Is, ModelShape};
 use crate::units::Bytes;
 
 /// Which model, and how sure that is.

@@ -2,18 +2,11 @@
 //! values for its placeholders. Which knob a fix turns is said by the knob. Bytes and tokens.
 
 use crate::knowledge::FixId;
-use crate::memory::cache;
-use crate::memory::card::Card;
 use crate::memory::compute::{self, Graph};
-use crate::memory::engine::Engine;
-use crate::memory::estimate::{Estimate, Part};
-use crate::memory::fits::fits;
-use crate::memory::ggml::GgmlType;
-use crate::memory::knob::{Knob, Turn};
 use crate::memory::knobs::{self, context, dtype, flash_attention, kv_offload, kv_type, layers, quantization, share};
-use crate::memory::options::Choice;
-use crate::memory::settings::Settings;
-use crate::memory::shape::{Is, ModelShape};
+use crate::memory::{
+    Card, Choice, Engine, Estimate, GgmlType, Is, Knob, ModelShape, Part, Settings, Turn, cache, fits,
+};
 use crate::units::Bytes;
 
 /// What a fix would do.

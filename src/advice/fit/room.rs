@@ -4,10 +4,9 @@
 use super::setup::kind_of;
 use crate::gpu::{Device, Snapshot};
 use crate::knowledge::diagnosis::{Diagnosis, Platform};
-use crate::memory::card::Card;
-use crate::memory::engine::{Kind, ollama_spreads};
+use crate::memory::engine::ollama_spreads;
 use crate::memory::split::MOST_CARDS;
-use crate::memory::{Engine, ModelShape, Settings};
+use crate::memory::{Card, Engine, Kind, ModelShape, Settings};
 use crate::units::Bytes;
 
 /// What this machine has for the next attempt of the run that failed.

@@ -6,19 +6,17 @@ use crate::knowledge::Program;
 use crate::knowledge::diagnosis::{Diagnosis, Phase};
 use crate::knowledge::run::Run;
 use crate::memory::cache::kv_cache;
-use crate::memory::engine::{Engine, Kind, ollama_context, with_ollamas_batch};
-use crate::memory::ggml::GgmlType;
-use crate::memory::inference::{Dtype, Generating};
-use crate::memory::knob::Knob;
+use crate::memory::engine::{ollama_context, with_ollamas_batch};
 use crate::memory::knobs::{
     batch_tokens, chunk, context, flash_attention, host_experts, kv_type, layers, share, slots,
 };
 use crate::memory::largest::largest;
-use crate::memory::settings::{CELL_PADDING, OWN_SLOTS, Outputs, Settings};
-use crate::memory::shape::ModelShape;
-use crate::memory::training::{Optimizer, Recipe, Sharing, Step, Training};
+use crate::memory::settings::{CELL_PADDING, OWN_SLOTS};
 use crate::memory::words::share_from_words;
-use crate::memory::{sglang, vllm};
+use crate::memory::{
+    Dtype, Engine, Generating, GgmlType, Kind, Knob, ModelShape, Optimizer, Outputs, Recipe, Settings, Sharing, Step,
+    Training, sglang, vllm,
+};
 use crate::units::Bytes;
 
 /// What a context is taken for where the log does not say: the least that llama.cpp's own fit goes down to.

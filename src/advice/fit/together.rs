@@ -2,13 +2,10 @@
 
 use super::answer::{FitAdvice, FitChoice};
 use crate::knowledge::FixId;
-use crate::memory::Is;
-use crate::memory::card::Card;
-use crate::memory::engine::Engine;
-use crate::memory::knob::{Knob, Need, Turn};
+use crate::memory::knob::Need;
 use crate::memory::knobs::quantization;
-use crate::memory::shape::ModelShape;
 use crate::memory::together::{Goal, fewest};
+use crate::memory::{Card, Engine, Is, Knob, ModelShape, Turn};
 use crate::units::Bytes;
 
 /// What may be changed, and what else there is then.

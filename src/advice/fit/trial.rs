@@ -5,14 +5,9 @@ use std::sync::Arc;
 
 use super::answer::FitAdvice;
 use super::words;
-use crate::memory::card::Card;
-use crate::memory::engine::Engine;
-use crate::memory::estimate::Estimate;
-use crate::memory::fits::fits;
-use crate::memory::knob::Knob;
 use crate::memory::knobs::dials;
 use crate::memory::knobs::quantization::{at_mixes, in_four_bits};
-use crate::memory::shape::ModelShape;
+use crate::memory::{Card, Engine, Estimate, Knob, ModelShape, fits};
 use crate::units::Bytes;
 
 /// One of the model's files.

@@ -1,7 +1,7 @@
 //! Owns how it reads whether a model fits: one sentence for the verdict, and the lines of a report.
 
 use super::answer::{FitAdvice, FitChoice};
-use crate::memory::words::{context_in_words, tokens_in_words};
+use crate::memory::{context_in_words, tokens_in_words};
 
 /// So many offers are made in the sentence.
 const OFFERS: usize = 2;

@@ -7,12 +7,7 @@ use super::located::{Located, Source};
 use super::machine::Machine;
 use super::spread::Spread;
 use crate::advice::fit::holders::Holder;
-use crate::memory::card::Card;
-use crate::memory::engine::Engine;
-use crate::memory::estimate::Estimate;
-use crate::memory::fits::fits;
-use crate::memory::options::Choice;
-use crate::memory::split;
+use crate::memory::{Card, Choice, Engine, Estimate, fits, split};
 use crate::text::harmless;
 use crate::units::Bytes;
 

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-use crate::memory::engine::Kind;
-use crate::memory::training::Optimizer;
+use crate::memory::{Kind, Optimizer};
 use crate::units::{Bytes, UnitBase};
 
 /// What `fit` takes.

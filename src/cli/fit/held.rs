@@ -2,7 +2,7 @@
 //! and one that uses several GPUs counts on all of them. Pure; no process is terminated here. Bytes.
 
 use crate::advice::fit::holders::{self, Holder};
-use crate::memory::card::Card;
+use crate::memory::Card;
 use crate::units::Bytes;
 
 /// A GPU that the plan names.

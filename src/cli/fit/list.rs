@@ -16,11 +16,7 @@ use super::stores;
 use crate::advice::fit::holders::Holder;
 use crate::cli::output::pretty;
 use crate::gpu::SCHEMA;
-use crate::memory::card::Card;
-use crate::memory::engine::Kind;
-use crate::memory::fits::longest;
-use crate::memory::words::tokens_in_words;
-use crate::memory::{Engine, ModelShape, Settings, best_layers};
+use crate::memory::{Card, Engine, Kind, ModelShape, Settings, best_layers, longest, tokens_in_words};
 use crate::text::harmless;
 use crate::units::Bytes;
 

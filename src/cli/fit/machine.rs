@@ -4,8 +4,8 @@ use crate::advice::fit::holders::{self, Holder};
 use crate::advice::offer::Seen;
 use crate::gpu::guard::Viewer;
 use crate::gpu::{Device, Driver, Snapshot};
-use crate::memory::Engine;
-use crate::memory::card::{Card, most_free_first};
+use crate::memory::card::most_free_first;
+use crate::memory::{Card, Engine};
 use crate::platform::{Machine as _, Sampling, ThisMachine};
 use crate::units::Bytes;
 

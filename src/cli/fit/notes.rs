@@ -9,12 +9,8 @@ use super::flags::FitArgs;
 use super::located::{Located, Source};
 use super::meant::Meant;
 use super::{arguments, idle, locate, other};
-use crate::memory::engine::Kind;
-use crate::memory::fits::fits;
 use crate::memory::flags::quoted;
-use crate::memory::training::Recipe;
-use crate::memory::words::tokens_in_words;
-use crate::memory::{Engine, ModelShape, Storage, quant, sglang, vllm};
+use crate::memory::{Engine, Kind, ModelShape, Recipe, Storage, fits, quant, sglang, tokens_in_words, vllm};
 use crate::text::harmless;
 use crate::units::Bytes;
 

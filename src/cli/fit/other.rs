@@ -2,10 +2,8 @@
 //! server opens by itself. Said only where it changes the answer or the sum. Source: llama.cpp's server and
 //! `llama_context::sched_reserve`, read on 2026-11-21. Pure.
 
-use crate::memory::card::Card;
-use crate::memory::fits::fits;
-use crate::memory::settings::{OWN_SLOTS, Outputs};
-use crate::memory::{Engine, ModelShape, Settings};
+use crate::memory::settings::OWN_SLOTS;
+use crate::memory::{Card, Engine, ModelShape, Outputs, Settings, fits};
 use crate::units::Bytes;
 
 /// The same with a build that keeps the logits of a whole batch; `None` for an engine that has no such builds.

@@ -10,14 +10,11 @@ use super::held::Held;
 use super::notes;
 use super::spread::Spread;
 use crate::advice::fit::holders::Holder;
-use crate::memory::card::Card;
-use crate::memory::fits::fits;
 use crate::memory::flags::quoted;
-use crate::memory::knob::Turn;
 use crate::memory::knobs::context;
-use crate::memory::options::Choice;
-use crate::memory::words::{context_in_words, share_in_words};
-use crate::memory::{Engine, Is, ModelShape, Part, Settings, estimate, vllm};
+use crate::memory::{
+    Card, Choice, Engine, Is, ModelShape, Part, Settings, Turn, context_in_words, estimate, fits, share_in_words, vllm,
+};
 use crate::text::harmless;
 use crate::units::Bytes;
 
