@@ -197,7 +197,7 @@ pub enum Nature {
 }
 
 /// The list of the driver that a process is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ProcessKind {
     /// Only the compute list.
@@ -209,6 +209,7 @@ pub enum ProcessKind {
     /// A client of MPS, the multi-process service.
     Mps,
     /// None of them: a process of `holders` or `launchers`.
+    #[default]
     Unlisted,
 }
 

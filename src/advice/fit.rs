@@ -21,9 +21,9 @@ use std::sync::Arc;
 
 use crate::knowledge::EntryId;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom, Stage};
+use crate::memory::estimate::SPARE;
 use crate::memory::knobs::{batch, checkpointing};
 use crate::memory::options::{hold_against_ram, options};
-use crate::memory::spare::SPARE;
 use crate::memory::{Card, Choice, Engine, Estimate, Is, Kind, ModelShape, Part, fits};
 use crate::units::Bytes;
 pub(crate) use after::changed;

@@ -37,7 +37,7 @@ pub struct KillArgs {
     targets: Vec<String>,
     /// Which signal.
     #[arg(long, value_name = "TERM|INT|KILL", default_value = "TERM", ignore_case = true)]
-    signal: SignalName,
+    signal: Signal,
     /// How long to wait for each to end.
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     grace: Duration,
@@ -50,27 +50,6 @@ pub struct KillArgs {
     /// With --yes: allow other users' processes, too (root only).
     #[arg(long)]
     other_users: bool,
-}
-
-/// A signal that `kill` may send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum SignalName {
-    /// Ask it to close.
-    Term,
-    /// As Ctrl-C does.
-    Int,
-    /// Force it.
-    Kill,
-}
-
-impl From<SignalName> for Signal {
-    fn from(name: SignalName) -> Signal {
-        match name {
-            SignalName::Term => Signal::Term,
-            SignalName::Int => Signal::Int,
-            SignalName::Kill => Signal::Kill,
-        }
-    }
 }
 
 /// A process to terminate.
@@ -112,7 +91,7 @@ pub(super) fn run(global: &Global, args: &KillArgs) -> ExitCode {
         Err(usage) => return refuse(&usage),
     };
     if let Some(snapshot) = &snapshot {
-        lead(&mut targets, snapshot, Signal::from(args.signal));
+        lead(&mut targets, snapshot, args.signal);
     }
     for target in &targets {
         say(&target.line);
@@ -171,7 +150,7 @@ fn confirm(targets: &[Target], args: &KillArgs) -> Result<(), ExitCode> {
             others.join(", ")
         )));
     }
-    match ask_on_terminal(targets, Signal::from(args.signal)) {
+    match ask_on_terminal(targets, args.signal) {
         Some(true) => Ok(()),
         Some(false) => {
             say("nothing was ended");
@@ -376,7 +355,7 @@ fn end_all(targets: &[Target], args: &KillArgs, kernel: &Kernel, viewer: &Viewer
         let (reports, kernel, viewer) = (reports.clone(), kernel.clone(), viewer.clone());
         let (journal, leaders) = (journal.clone(), leaders.clone());
         let (key, ran, follows) = (target.key, target.ran.clone(), target.follows);
-        let order = Order { key, ran, signal: Signal::from(args.signal), follows, grace: args.grace };
+        let order = Order { key, ran, signal: args.signal, follows, grace: args.grace };
         thread::spawn(move || {
             let signal = order.signal;
             let deed = Journal::deed(&kernel, key, Some(signal));
@@ -413,7 +392,7 @@ fn outcome(target: &Target, report: SignalReport, args: &KillArgs) -> Option<boo
         }
         SignalReport::StillThere(state) => {
             let state = state.map(|state| format!(" (state {state})")).unwrap_or_default();
-            let hint = if Signal::from(args.signal) == Signal::Kill { "" } else { "; --signal KILL forces it" };
+            let hint = if args.signal == Signal::Kill { "" } else { "; --signal KILL forces it" };
             say(&format!("{pid} is still there after {} s{state}{hint}", args.grace.as_secs_f32()));
             Some(false)
         }

@@ -26,6 +26,14 @@ macro_rules! readings {
         }
 
         impl $name {
+            /// One without a figure, for this reason.
+            pub(crate) fn unread(reason: &$crate::gpu::Reading<std::convert::Infallible>) -> $name {
+                $name {
+                    $( $plain: Default::default(), )*
+                    $( $reading: reason.clone().map(|never| match never {}), )*
+                }
+            }
+
             /// Writes all fields except `left_out`, which the caller writes in a form of its own.
             pub(crate) fn write_fields<M>(&self, map: &mut M, left_out: &str) -> Result<(), M::Error>
             where
@@ -45,6 +53,12 @@ macro_rules! readings {
                     }
                 )*
                 Ok(())
+            }
+        }
+
+        impl Default for $name {
+            fn default() -> $name {
+                $name::unread(&$crate::gpu::Reading::NotAvailable)
             }
         }
 

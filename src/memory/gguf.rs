@@ -4,7 +4,6 @@
 //! Source: ggml's gguf.cpp as of 2026-11-20. Knows nothing of what the figures mean for memory.
 
 mod cursor;
-mod error;
 mod metadata;
 #[cfg(test)]
 pub(super) mod testing;
@@ -14,7 +13,7 @@ use std::io::{Read, Seek};
 
 use super::ggml::GgmlType;
 use cursor::Cursor;
-pub use error::GgufError;
+pub use cursor::GgufError;
 pub use metadata::{Metadata, Value};
 
 /// More than any file has; a Mixture of 61 layers has 1 086.

@@ -4,7 +4,6 @@
 //! Knows nothing of this machine's files.
 
 mod names;
-mod near;
 
 use std::sync::OnceLock;
 
@@ -12,9 +11,8 @@ use super::data;
 use super::quant;
 use super::shape::{Figures, Is, ModelShape, Storage, from_gguf};
 use crate::packed;
-pub use names::{called, find};
+pub use names::{called, find, near, suggestion};
 use names::{telling, without_quantization};
-pub use near::{near, suggestion};
 
 /// The folder knowledge/models/, packed by `build.rs`.
 static EMBEDDED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/models"));

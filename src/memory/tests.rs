@@ -4,9 +4,9 @@ use std::io::Cursor;
 
 use proptest::prelude::*;
 
+use super::fits::largest_context;
 use super::gguf::Value;
 use super::gguf::testing::Builder;
-use super::search::largest_context;
 use super::shape::{Compressing, Figures, Recurrent, Window, from_gguf};
 use super::*;
 use crate::units::Bytes;

@@ -7,10 +7,10 @@ use crate::knowledge::diagnosis::{Diagnosis, Phase};
 use crate::knowledge::run::Run;
 use crate::memory::cache::kv_cache;
 use crate::memory::engine::{ollama_context, with_ollamas_batch};
+use crate::memory::fits::largest;
 use crate::memory::knobs::{
     batch_tokens, chunk, context, flash_attention, host_experts, kv_type, layers, share, slots,
 };
-use crate::memory::largest::largest;
 use crate::memory::settings::{CELL_PADDING, OWN_SLOTS};
 use crate::memory::words::share_from_words;
 use crate::memory::{

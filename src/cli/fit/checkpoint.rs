@@ -59,7 +59,6 @@ struct Index {
 
 #[derive(Default, serde::Deserialize)]
 struct IndexMetadata {
-    #[serde(default)]
     total_size: Option<u64>,
 }
 

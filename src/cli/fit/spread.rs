@@ -3,7 +3,7 @@
 
 use super::flags::{FitArgs, SplitMode};
 use crate::memory::engine::ollama_spreads;
-use crate::memory::largest::largest;
+use crate::memory::fits::largest;
 use crate::memory::split::{self, Mode, Share};
 use crate::memory::{Card, Engine, ModelShape, Settings, fits, share_in_words};
 use crate::units::Bytes;

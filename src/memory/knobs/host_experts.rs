@@ -1,7 +1,7 @@
 //! Owns how many layers of a mixture of experts leave their experts in system memory: the first so many.
 
+use crate::memory::fits::fewest_host_experts;
 use crate::memory::knob::*;
-use crate::memory::search::fewest_host_experts;
 use crate::memory::settings::Settings;
 
 pub(crate) static KNOB: Knob = Knob {

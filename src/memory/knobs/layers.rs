@@ -1,7 +1,7 @@
 //! Owns how many layers llama.cpp and Ollama keep on the GPU; the output counts as one.
 
+use crate::memory::fits::best_layers;
 use crate::memory::knob::*;
-use crate::memory::search::best_layers;
 
 pub(crate) static KNOB: Knob = Knob {
     name: "layers",

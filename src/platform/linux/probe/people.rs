@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::gpu::accounts::MergedRow;
 use crate::gpu::recognise::invocation::base;
 use crate::gpu::recognise::{self, Traits, recognise};
-use crate::gpu::{GpuProcess, ProcessKind, Reading};
+use crate::gpu::{GpuProcess, Reading};
 use crate::platform::linux::procfs::machine::BootClock;
 use crate::platform::linux::procfs::place::Place;
 use crate::platform::linux::procfs::{OpenCards, ProcError, Procfs, Stat, Watched, command_line};
@@ -35,29 +35,8 @@ struct Found {
 
 /// A PID of which nothing can be said, for this reason.
 fn unknown(pid: u32, reason: ProcError) -> GpuProcess {
-    GpuProcess {
-        pid,
-        kind: ProcessKind::Unlisted,
-        container: None,
-        managed_by: None,
-        recognised_as: None,
-        protected: None,
-        server_command: None,
-        proved: false,
-        group: None,
-        image: None,
-        start_ticks: reason.clone().into(),
-        started_at: reason.clone().into(),
-        used_bytes: Reading::NotAvailable,
-        sm_percent: Reading::NotAvailable,
-        uid: reason.clone().into(),
-        user: reason.clone().into(),
-        command: reason.clone().into(),
-        parent_pid: reason.clone().into(),
-        session: reason.clone().into(),
-        state: reason.clone().into(),
-        cpu_ticks: reason.into(),
-    }
+    let (used_bytes, sm_percent) = (Reading::NotAvailable, Reading::NotAvailable);
+    GpuProcess { pid, used_bytes, sm_percent, ..GpuProcess::unread(&reason.into()) }
 }
 
 /// The row of a process on one device.

@@ -90,18 +90,11 @@ impl Card {
     fn of(device: Result<NvmlDevice, DeviceTrouble>, index: u32, nature: Option<Nature>) -> Card {
         let unread = Device {
             index,
-            error: None,
-            memory: no_memory(&Reading::NotAvailable),
-            unaccounted_includes_unknown_rows: false,
-            processes: Vec::new(),
             nature,
             uuid: text(&device, |device| device.uuid()),
             bus_id: text(&device, |device| device.pci_info().map(|pci| pci.bus_id)),
             name: text(&device, |device| device.name()),
-            unaccounted_bytes: Reading::NotAvailable,
-            utilization_percent: Reading::NotAvailable,
-            temperature_celsius: Reading::NotAvailable,
-            power_watts: Reading::NotAvailable,
+            ..Device::default()
         };
         Card {
             device: unread,
@@ -161,7 +154,7 @@ impl Card {
         let device = raw::device(nvml, handle);
         let memory = match self.memory(nvml, handle, &device) {
             // Of a card that is split only root may see all; its instances are everybody's.
-            Err(DeviceTrouble::NoPermission) if self.is_split() => no_memory(&Reading::Denied),
+            Err(DeviceTrouble::NoPermission) if self.is_split() => DeviceMemory::unread(&Reading::Denied),
             memory => memory?,
         };
         let total = memory.total_bytes.value();
@@ -224,7 +217,7 @@ impl Card {
         }
         match raw::memory_v1(nvml, handle) {
             Ok(memory) => Ok(with_capacity(memory)),
-            Err(error) if raw::is_too_new(&error) => Ok(no_memory(&Reading::Unsupported)),
+            Err(error) if raw::is_too_new(&error) => Ok(DeviceMemory::unread(&Reading::Unsupported)),
             Err(error) => Err(whole_device(&error)),
         }
     }
@@ -295,7 +288,7 @@ fn whole_device(error: &NvmlError) -> DeviceTrouble {
 /// the memory is more than all of it.
 fn with_capacity(memory: DeviceMemory) -> DeviceMemory {
     let Some(total) = memory.total_bytes.value().filter(|total| *total != Bytes::ZERO) else {
-        return no_memory(&Reading::NotAvailable);
+        return DeviceMemory::default();
     };
     DeviceMemory {
         total_bytes: memory.total_bytes,
@@ -309,14 +302,5 @@ fn within(total: Bytes, part: Reading<Bytes>) -> Reading<Bytes> {
     match part {
         Reading::Known(bytes) => row_figure(bytes.0, Some(total)),
         unknown => unknown,
-    }
-}
-
-fn no_memory(reason: &Reading<Bytes>) -> DeviceMemory {
-    DeviceMemory {
-        total_bytes: reason.clone(),
-        reserved_bytes: reason.clone(),
-        used_bytes: reason.clone(),
-        free_bytes: reason.clone(),
     }
 }
