@@ -308,7 +308,7 @@ impl Snapshot {
         }
         self.launchers.iter_mut().for_each(GpuProcess::clean);
         for vantage in &mut self.seen_from {
-            *vantage = harmless(&String::from(vantage.clone())).into_owned().into();
+            *vantage = harmless(&vantage.to_string()).into_owned().into();
         }
         for holder in &mut self.holders {
             holder.process.clean();

@@ -19,18 +19,17 @@ const BUSY_FOR: Duration = Duration::from_secs(60);
 /// A shorter time without use proves nothing: the activity is unknown until then.
 const IDLE_AFTER: Duration = Duration::from_secs(10);
 
+/// Whether a process works. `Busy`: GPU use above 0 % or CPU use of 5 % or more within the last 60 s that were watched, or
+/// in the driver's last sample where nothing was watched yet; holds the latest such use. `Idle`: 0 % GPU and under 1 % CPU
+/// for as long as it was watched, at least [`IDLE_AFTER`]. `Unknown`: neither was seen, or not for long enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumDiscriminants, EnumIs)]
 #[strum_discriminants(name(ActivityWord), derive(Serialize, JsonSchema), serde(rename_all = "lowercase"))]
 #[strum_discriminants(doc = "Whether a process works, as the JSON has it.")]
 pub enum Activity {
-    /// GPU use above 0 % or CPU use of 5 % or more within the last 60 s that were watched, or in the driver's last
-    /// sample where nothing was watched yet. Holds the latest such use.
     #[strum_discriminants(doc = "It used the GPU or the CPU within the last 60 s.")]
     Busy(Use),
-    /// 0 % GPU and under 1 % CPU for as long as it was watched, at least [`IDLE_AFTER`].
     #[strum_discriminants(doc = "It used neither for as long as it was watched.")]
     Idle(Duration),
-    /// Neither was seen, or not for long enough.
     #[strum_discriminants(doc = "It was not watched, or not for long enough.")]
     Unknown,
 }
