@@ -88,12 +88,14 @@ impl Bytes {
         let value: f64 = digits.parse().ok()?;
         let bytes = value * multiplier as f64;
         // 2^64 as f64: anything at or above does not fit.
-        if !(0.0..18_446_744_073_709_551_616.0).contains(&bytes) {
-            return None;
-        }
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        Some(Bytes(bytes.round() as u64))
+        (0.0..18_446_744_073_709_551_616.0).contains(&bytes).then(|| Bytes(whole(bytes)))
     }
+}
+
+/// The nearest whole number: 0 of one below that, `u64::MAX` of one beyond.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` ends at both of these")]
+pub(crate) fn whole(number: f64) -> u64 {
+    number.round() as u64
 }
 
 /// Bytes in one `unit`, or `None` where the word is no unit of size.

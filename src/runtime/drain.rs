@@ -2,9 +2,10 @@
 //! broken pipe. A detached copy of this program reads it to its end and throws it away.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::process::{ExitCode, Stdio};
 
+use super::files::each_block;
 use crate::platform::here;
 
 /// Starts the detached reader on the pipe, and explains why the person's shell still waits for the job.
@@ -17,14 +18,5 @@ pub(super) fn detach(pipe: File) {
 
 /// Reads standard input to its end.
 pub fn drain() -> ExitCode {
-    let mut block = vec![0; 64 << 10];
-    let mut input = io::stdin().lock();
-    loop {
-        match input.read(&mut block) {
-            Ok(0) => return ExitCode::SUCCESS,
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return ExitCode::from(1),
-        }
-    }
+    each_block(io::stdin().lock(), |_| true).map_or(ExitCode::from(1), |()| ExitCode::SUCCESS)
 }

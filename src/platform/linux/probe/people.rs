@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use crate::gpu::accounts::MergedRow;
+use crate::gpu::accounts::Row;
 use crate::gpu::recognise::invocation::base;
 use crate::gpu::recognise::{self, Traits, recognise};
 use crate::gpu::{GpuProcess, Reading};
@@ -40,7 +40,7 @@ fn unknown(pid: u32, reason: ProcError) -> GpuProcess {
 }
 
 /// The row of a process on one device.
-pub(super) fn on_device(process: &GpuProcess, row: &MergedRow, sm_percent: Reading<u32>) -> GpuProcess {
+pub(super) fn on_device(process: &GpuProcess, row: &Row, sm_percent: Reading<u32>) -> GpuProcess {
     let used_bytes = row.used_bytes.clone();
     GpuProcess { pid: row.pid, kind: row.kind, used_bytes, sm_percent, ..process.clone() }
 }
@@ -472,7 +472,7 @@ mod tests {
 
     #[test]
     fn one_that_is_hidden_has_no_name_no_user_and_no_end() {
-        let row = MergedRow { pid: 70, kind: ProcessKind::Compute, used_bytes: Reading::Known(Bytes::gib(2)) };
+        let row = Row { pid: 70, kind: ProcessKind::Compute, used_bytes: Reading::Known(Bytes::gib(2)) };
         for reason in [ProcError::Denied, ProcError::Gone] {
             let row = on_device(&unknown(70, reason.clone()), &row, Reading::NotAvailable);
             let known = [row.user.known(), row.command.known(), row.recognised_as.as_ref()];
