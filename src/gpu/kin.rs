@@ -2,7 +2,9 @@
 //! does not list; and what narrows the view. The groups are formed where /proc is read; see `GpuProcess::group`.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
 use serde_with::SerializeDisplay;
 use strum::{Display, EnumString};
 
@@ -10,7 +12,7 @@ use super::recognise::kin::is_named_as_a_worker;
 use super::{GpuProcess, ProcessKey, Snapshot};
 
 /// A process with the driver's device files open that the driver does not list.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Holder {
     /// The process. How much VRAM it uses is unknown.
     #[serde(flatten)]
@@ -19,6 +21,24 @@ pub struct Holder {
     pub devices: Vec<String>,
     /// The driver's indices of those GPUs, as far as they are known.
     pub gpus: Vec<u32>,
+}
+
+impl<'de> Deserialize<'de> for Holder {
+    /// Streams of earlier versions lack some fields.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Beside {
+            devices: Vec<String>,
+            #[serde(default)]
+            gpus: Vec<u32>,
+        }
+        let mut map = Map::deserialize(deserializer)?;
+        map.entry("kind").or_insert("unlisted".into());
+        map.entry("proved").or_insert(true.into());
+        let map = Value::Object(map);
+        let Beside { devices, gpus } = Beside::deserialize(&map).map_err(D::Error::custom)?;
+        Ok(Holder { process: GpuProcess::deserialize(map).map_err(D::Error::custom)?, devices, gpus })
+    }
 }
 
 /// What narrows the view from where a reading was taken: `container`, `kubernetes`, `slurm:JOB` (within a job), `slurm`

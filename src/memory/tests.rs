@@ -36,7 +36,7 @@ fn the_worked_example_comes_out() {
     assert_eq!(plain.weights, Part::fact(4_617_396_480 - 64 * 4));
     assert_eq!(plain.kv_cache, Part::fact(4096 << 20));
     assert_eq!(plain.recurrent, Part::fact(0));
-    let q8 = ggml::GgmlType::Q8_0;
+    let q8 = GgmlType::Q8_0;
     let small = at(Settings { k_type: q8, v_type: q8, ..Settings::default() });
     assert_eq!(small.kv_cache, Part::fact(2176 << 20));
     assert_eq!(plain.compute.is, Is::About);
@@ -221,11 +221,11 @@ proptest! {
             let shape = from_gguf(&read.figures.as_gguf("Q4_K_M"));
             let _ = estimate(&shape, &Settings { context: Some(number), ..Settings::default() });
             let _ = vllm::estimate(&shape, &vllm::Serving { max_model_len: Some(number), ..vllm::Serving::default() });
-            let step = training::Step { batch: number, length, checkpointing: false, flash_attention: false };
-            let _ = training::estimate(&shape, &training::Training {
-                recipe: training::Recipe::Qlora(number),
-                optimizer: training::Optimizer::AdamW,
-                sharing: training::Sharing { stage: 3, cards: number, offload: false, fsdp: false },
+            let step = Step { batch: number, length, checkpointing: false, flash_attention: false };
+            let _ = training::estimate(&shape, &Training {
+                recipe: Recipe::Qlora(number),
+                optimizer: Optimizer::AdamW,
+                sharing: Sharing { stage: 3, cards: number, offload: false, fsdp: false },
                 step,
             }).total();
             let serving = sglang::Serving::of_card(Some(Bytes(length)), number);

@@ -472,7 +472,7 @@ mod tests {
 
     #[test]
     fn one_that_is_hidden_has_no_name_no_user_and_no_end() {
-        let row = Row { pid: 70, kind: ProcessKind::Compute, used_bytes: Reading::Known(Bytes::gib(2)) };
+        let row = Row { pid: 70, kind: crate::gpu::ProcessKind::Compute, used_bytes: Reading::Known(Bytes::gib(2)) };
         for reason in [ProcError::Denied, ProcError::Gone] {
             let row = on_device(&unknown(70, reason.clone()), &row, Reading::NotAvailable);
             let known = [row.user.known(), row.command.known(), row.recognised_as.as_ref()];
