@@ -22,6 +22,7 @@ use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use crate::text::{harmless, is_harmful};
 use crate::units::{Bytes, WallTime};
@@ -197,8 +198,9 @@ pub enum Nature {
 }
 
 /// The list of the driver that a process is in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum ProcessKind {
     /// Only the compute list.
     Compute,

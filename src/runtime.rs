@@ -103,7 +103,7 @@ pub fn run(start: Start) -> io::Result<Option<i32>> {
     // A pipe is searched while it is read.
     let at_once = start.own_knowledge || matches!(start.log, LogSource::Pipe(_));
     let reader = Reader::start(start.knowledge, at_once, wakes.clone())?;
-    keyboard::listen(clock, wakes.clone(), reader.telling(), reader.when_touched())?;
+    keyboard::listen(clock, wakes.clone(), reader.telling.clone(), reader.when_touched())?;
     if let Some(folder) = &start.state {
         forget_unwanted_log(&model.config, folder, &wakes);
     }
@@ -151,13 +151,14 @@ fn open_log(source: LogSource, model: &mut Model, outside: &mut Outside) -> io::
     match source {
         LogSource::None => {}
         LogSource::File(path) => {
-            follow::follow(path.clone(), outside.wakes.clone(), outside.reader.desk())?;
+            follow::follow(path.clone(), outside.wakes.clone(), outside.reader.desk.clone())?;
             outside.act(open_file(model, path));
         }
         LogSource::Last(story, text) => outside.act(open_last(model, text, *story)),
         LogSource::Pipe(pipe) => {
             let copy = pipe.try_clone()?;
-            reader::read_pipe(copy, outside.wakes.clone(), outside.reader.telling(), outside.reader.desk())?;
+            let Reader { telling, desk, .. } = &outside.reader;
+            reader::read_pipe(copy, outside.wakes.clone(), telling.clone(), desk.clone())?;
             wait_for_pipe(model);
             return Ok(Some(pipe));
         }

@@ -253,13 +253,8 @@ fn objections(owner: Option<&str>, listed: Option<(&GpuProcess, &Snapshot)>, vie
 }
 
 fn parse(argument: &str) -> Option<(u32, Option<u64>)> {
-    match argument.split_once('@') {
-        Some((pid, ticks)) => {
-            let ticks = ticks.parse().ok()?;
-            Some((pid.parse().ok()?, Some(ticks)))
-        }
-        None => Some((argument.parse().ok()?, None)),
-    }
+    let (pid, ticks) = argument.split_once('@').map_or((argument, None), |(pid, ticks)| (pid, Some(ticks)));
+    Some((pid.parse().ok()?, ticks.map(str::parse).transpose().ok()?))
 }
 
 fn inspect(kernel: &Kernel, pid: u32, ticks: Option<u64>) -> Result<Inspection, Refusal> {

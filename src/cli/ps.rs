@@ -118,11 +118,8 @@ fn process_row(snapshot: &Snapshot, device: Option<&Device>, process: &GpuProces
         _ => format!("{}{UNKNOWN}", process.pid),
     };
     let kind = match process.kind {
-        ProcessKind::Compute => "compute",
-        ProcessKind::Graphics => "graphics",
-        ProcessKind::Both => "both",
-        ProcessKind::Mps => "mps",
         ProcessKind::Unlisted => "-",
+        kind => kind.into(),
     };
     [
         identity,

@@ -78,11 +78,6 @@ fn report(global: &Global, args: &ReportArgs) -> Result<ExitCode, String> {
     Ok(code)
 }
 
-/// The report of the terminal program's last log, for use without a terminal.
-pub(super) fn of_the_last(global: &Global) -> ExitCode {
-    run(global, &ReportArgs::default())
-}
-
 fn walked(story: &Story) -> Walked {
     let behind = story.behind.iter().map(|behind| (behind.title.clone(), behind.mark));
     Walked { behind: behind.collect(), freed: story.freed.clone(), works: story.works, rerun: None }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::diagnose::DiagnoseArgs;
 use super::output::refuse;
+use super::report::ReportArgs;
 use super::settings::Global;
 use crate::app::model::{Config, Palette, Source};
 use crate::gpu::guard::Viewer;
@@ -32,7 +33,7 @@ pub(super) fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool)
         let _ = writeln!(stderr(), "TERM says that this terminal can't show a full screen; this is the plain report.");
     }
     if !can_be_drawn_on || !stdout().is_terminal() {
-        return if last { super::report::of_the_last(global) } else { plain(global, log, is_piped) };
+        return if last { super::report::run(global, &ReportArgs::default()) } else { plain(global, log, is_piped) };
     }
     let source = match source(global, file, last, is_piped) {
         Ok(source) => source,
@@ -41,7 +42,7 @@ pub(super) fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool)
     let (kernel, for_knowledge) = (global.kernel(), global.clone());
     let config = config(global, kernel.viewer());
     let start = Start {
-        config: if demo { of_the_demo(config) } else { config },
+        config: if demo { Config { viewer: DemoMachine::viewer(), source: Source::Demo, ..config } } else { config },
         sampling: (!demo).then(|| global.sampling.clone()),
         kernel,
         journal: Journal::new(here::state_folder()),
@@ -96,10 +97,6 @@ fn plain(global: &Global, log: Option<PathBuf>, is_piped: bool) -> ExitCode {
         return super::ps::run(global, false);
     }
     super::diagnose::run(global, &DiagnoseArgs { file: log, ..DiagnoseArgs::default() })
-}
-
-fn of_the_demo(config: Config) -> Config {
-    Config { viewer: DemoMachine::viewer(), source: Source::Demo, ..config }
 }
 
 fn config(global: &Global, viewer: Viewer) -> Config {

@@ -42,12 +42,14 @@ impl News {
     }
 }
 
-/// Writes a line of that stream at once.
-pub(super) fn write_line(out: &mut impl Write, value: &impl serde::Serialize) -> io::Result<()> {
+/// Writes a line of that stream at once and says whether somebody still reads it: that nobody does is no error.
+pub(super) fn write_line(out: &mut impl Write, value: &impl serde::Serialize) -> io::Result<bool> {
     let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');
-    out.write_all(&line)?;
-    out.flush()
+    match out.write_all(&line).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        written => written.map(|()| true),
+    }
 }
 
 /// Sets the time between readings of a watch that runs.

@@ -80,19 +80,16 @@ impl Machine for LogsOnly {
     fn sample(sampling: &Sampling, count: Option<u64>, _: bool) -> io::Result<()> {
         here::check_output_open()?;
         let mut memory = HostMemory::new(here::host_name());
-        let mut written = write_line(&mut stdout(), &Header::of_boot(None));
+        let mut is_read = write_line(&mut stdout(), &Header::of_boot(None))?;
         let mut left = count;
-        while written.is_ok() && left != Some(0) {
-            written = write_line(&mut stdout(), &snapshot(&mut memory));
+        while is_read && left != Some(0) {
+            is_read = write_line(&mut stdout(), &snapshot(&mut memory))?;
             left = left.map(|left| left - 1);
             if left != Some(0) {
                 thread::sleep(sampling.interval);
             }
         }
-        match written {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            written => written,
-        }
+        Ok(())
     }
 
     fn boot_id() -> Option<String> {

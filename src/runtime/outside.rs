@@ -11,7 +11,7 @@ use super::journal::Journal;
 use super::last::Shelf;
 use super::leaders::Leaders;
 use super::process_control::follow_and_watch;
-use super::reader::Reader;
+use super::reader::{Job, Reader};
 use super::wake::{Tell, Wake};
 use super::{clipboard, outbox, terminal};
 use crate::advice::release::Release;
@@ -45,9 +45,9 @@ pub(super) enum Control {
 impl Outside {
     pub(super) fn act(&mut self, effect: Effect) {
         match effect {
-            Effect::ReadLogThatWorked(text) => self.reader.read_log_that_worked(text),
-            Effect::ReadLog { generation, text } => self.reader.read_text(generation, text),
-            Effect::ReadFile { generation, path } => self.reader.read_file(generation, path),
+            Effect::ReadLogThatWorked(text) => self.reader.ask(Job::Worked(text)),
+            Effect::ReadLog { generation, text } => self.reader.ask(Job::Text(generation, text)),
+            Effect::ReadFile { generation, path } => self.reader.ask(Job::File(generation, path)),
             Effect::Signal(order) => self.signal(order),
             Effect::Release(key, release) => self.release(key, release),
             Effect::NoteMemory(key, bytes) => {

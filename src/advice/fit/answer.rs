@@ -119,11 +119,6 @@ pub struct FitAdvice {
 }
 
 impl FitAdvice {
-    /// Whether what is free is what is free now, rather than when the log was written.
-    pub fn is_now(&self) -> bool {
-        self.is_now
-    }
-
     /// Whether the model is laid out over several GPUs of this machine; its figures are then of all of them.
     pub fn is_on_several(&self) -> bool {
         !self.each.is_empty()
