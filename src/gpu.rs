@@ -14,7 +14,6 @@ pub mod running;
 pub mod sight;
 #[cfg(test)]
 pub(crate) mod testing;
-pub(crate) mod unused;
 pub(crate) mod usage;
 mod wire;
 

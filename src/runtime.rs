@@ -1,16 +1,16 @@
 //! Owns the loop between the outside world and the app: it turns what happens into messages, hands in the time, and
 //! does what `update` asks for. Draws once after all that is queued was taken in. Knows nothing of what a log means.
+//! Keeps a piped job alive after the person has left: without a reader the job would fail with a broken pipe, so a detached
+//! copy of this program reads it to its end and throws it away.
 
 pub(crate) mod clipboard;
 pub(crate) mod debug_log;
 pub(crate) mod demo;
-mod drain;
 pub mod files;
 pub(crate) mod follow;
 pub(crate) mod journal;
 pub(crate) mod keyboard;
 pub(crate) mod last;
-pub mod leaders;
 pub(crate) mod outbox;
 pub(crate) mod outside;
 pub mod process_control;
@@ -19,28 +19,29 @@ pub mod terminal;
 pub mod wake;
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
+
+use demo::DemoMachine;
+use files::each_block;
+use journal::Journal;
+use last::Shelf;
+use outside::{Control, Outside};
+use process_control::Leaders;
+use reader::Reader;
+use terminal::Screen;
+use wake::{Clock, Tell, Wake, new_size};
 
 use crate::app::last::Story;
 use crate::app::model::{Config, Pipe};
 use crate::app::update::{open_file, open_last, wait_for_pipe};
 use crate::app::{Effect, Model, Msg, update};
 use crate::platform::{Asked, Kernel, Machine, Sampling, SetPace, ThisMachine, here};
-use demo::DemoMachine;
-use journal::Journal;
-use last::Shelf;
-use leaders::Leaders;
-use outside::{Control, Outside};
-use reader::Reader;
-use terminal::Screen;
-use wake::{Clock, Tell, Wake, new_size};
-
-pub use drain::drain;
 
 /// No more than about thirty frames a second, however much happens: so many within so long. One that comes alone, or
 /// with a few others as at the start, is drawn at once.
@@ -119,7 +120,7 @@ pub fn run(start: Start) -> io::Result<Option<i32>> {
     if let Some(pipe) = piped
         && model.input.pipe == Pipe::Open
     {
-        drain::detach(pipe);
+        detach(pipe);
     }
     left
 }
@@ -268,4 +269,17 @@ fn next_wake(queue: &Receiver<Wake>, wait: Option<Duration>) -> Option<Wake> {
         Err(RecvTimeoutError::Timeout) => Some(Wake::Msg(Msg::Tick)),
         Err(RecvTimeoutError::Disconnected) => None,
     }
+}
+
+/// Starts the detached reader on the pipe, and explains why the person's shell still waits for the job.
+fn detach(pipe: File) {
+    let words = "oomdoctor has left; the job that is piped into it goes on. Ctrl-C here would end the job.";
+    let _ = writeln!(io::stderr(), "{words}");
+    let Ok(mut reader) = here::detached_self() else { return };
+    let _ = reader.arg("drain").stdin(pipe).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+}
+
+/// Reads standard input to its end.
+pub fn drain() -> ExitCode {
+    each_block(io::stdin().lock(), |_| true).map_or(ExitCode::from(1), |()| ExitCode::SUCCESS)
 }

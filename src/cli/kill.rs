@@ -22,8 +22,8 @@ use crate::gpu::{GpuProcess, ProcessKey, ProcessKind, Snapshot};
 use crate::platform::processes::{Inspection, ProcessControl, Processes};
 use crate::platform::{Kernel, Machine, ThisMachine, here};
 use crate::runtime::journal::Journal;
-use crate::runtime::leaders::Leaders;
 use crate::runtime::outside::not_recorded;
+use crate::runtime::process_control::Leaders;
 use crate::runtime::process_control::follow_and_watch;
 use crate::units::{Bytes, WallTime};
 

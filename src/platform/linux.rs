@@ -1,26 +1,33 @@
 //! Owns Linux: GPUs through NVIDIA's driver, processes through /proc and pidfds, and what the system does in its own way
-//! among Unix systems.
+//! among Unix systems: the terminal's bytes as they come, and the sampler's output.
 
 pub(crate) mod child;
 pub(crate) mod feed;
-mod input;
 pub mod kernel;
 pub(crate) mod live;
 pub mod probe;
 pub mod procfs;
 pub mod release;
-mod stream;
 
 use std::ffi::c_int;
-use std::io;
+use std::fs::File;
+use std::io::{self, IsTerminal, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
+
+use kernel::Kernel;
+use procfs::Procfs;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::process::{Pid, getpid};
 
 use super::contract::{Machine, News, Sampling, SetPace};
 use crate::gpu::{Snapshot, Vantage};
-pub(crate) use input::input;
-use kernel::Kernel;
-use procfs::Procfs;
+use crate::platform::contract::{Input, Typed};
+use crate::platform::unix::output::check_output_open;
+use crate::platform::unix::pipe::timespec;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Linux;
@@ -55,7 +62,7 @@ impl Machine for Linux {
     }
 
     fn sample(sampling: &Sampling, count: Option<u64>, paced: bool) -> io::Result<()> {
-        probe::run(sampling, &mut stream::Stream::new()?, count, paced.then(io::stdin))
+        probe::run(sampling, &mut Stream::new()?, count, paced.then(io::stdin))
     }
 
     fn boot_id() -> Option<String> {
@@ -84,6 +91,69 @@ pub(super) fn more_ending_signals() -> impl Iterator<Item = c_int> {
 
 pub(crate) fn can_be_continued() -> bool {
     Procfs::default().shares_its_parents_session(std::process::id())
+}
+
+#[derive(Debug)]
+pub(crate) struct Bytes(File);
+
+/// The terminal on standard input; where a log comes in there, the one that controls this session.
+pub(crate) fn input() -> io::Result<Bytes> {
+    let stdin = io::stdin();
+    let own = stdin.is_terminal().then(|| stdin.as_fd().try_clone_to_owned().map(File::from));
+    own.unwrap_or_else(|| File::open("/dev/tty")).map(Bytes)
+}
+
+impl Input for Bytes {
+    fn next(&mut self, block: &mut [u8], patience: Option<Duration>) -> io::Result<Typed> {
+        match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], patience.map(timespec).as_ref()) {
+            Ok(0) => Ok(Typed::Nothing),
+            Err(Errno::INTR) => Err(io::ErrorKind::Interrupted.into()),
+            _ => self.0.read(block).map(Typed::Bytes),
+        }
+    }
+}
+
+/// What was standard output, for the readings alone: a driver's library prints there, too, and what it prints goes nowhere
+/// from now on. A process that the library forks off finds it closed once it runs a program, and writes nothing to it as
+/// a copy of this one.
+struct Stream {
+    file: File,
+    owner: Pid,
+}
+
+/// Above what any library takes for its own standard output.
+const LEAST_DESCRIPTOR: i32 = 64;
+
+impl Stream {
+    /// Standard output from now on.
+    fn new() -> io::Result<Stream> {
+        check_output_open()?;
+        let stdout = io::stdout();
+        // A low limit on descriptors may leave only the lower ones.
+        let file = fcntl_dupfd_cloexec(stdout.as_fd(), LEAST_DESCRIPTOR)
+            .or_else(|_| fcntl_dupfd_cloexec(stdout.as_fd(), 3))?;
+        rustix::stdio::dup2_stdout(File::options().read(true).write(true).open("/dev/null")?)?;
+        Ok(Stream { file: file.into(), owner: getpid() })
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if getpid() != self.owner {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
 }
 
 #[cfg(test)]

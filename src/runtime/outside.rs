@@ -9,7 +9,7 @@ use std::thread;
 use super::demo::DemoMachine;
 use super::journal::Journal;
 use super::last::Shelf;
-use super::leaders::Leaders;
+use super::process_control::Leaders;
 use super::process_control::follow_and_watch;
 use super::reader::{Job, Reader};
 use super::wake::{Tell, Wake};

@@ -5,10 +5,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::answer::Answer;
+use super::answer::Held;
 use super::command::command;
-use super::held::Held;
 use super::notes;
-use super::other::earlier_compute;
+use super::notes::earlier_compute;
 use super::words::sentence;
 use crate::gpu::SCHEMA;
 use crate::gpu::activity::ActivityWord;

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use super::answer::Answer;
+use super::answer::Held;
 use super::command::command;
-use super::held::Held;
 use super::notes;
 use super::spread::Spread;
 use crate::advice::fit::holders::Holder;
@@ -89,7 +89,7 @@ fn title(answer: &Answer) -> String {
 
 /// What an earlier build's compute buffer takes, where that differs.
 fn in_earlier_builds(answer: &Answer, now: &Part) -> String {
-    match (super::other::earlier_compute(&answer.engine, &answer.located.shape), now.bytes) {
+    match (notes::earlier_compute(&answer.engine, &answer.located.shape), now.bytes) {
         (Some(then), Some(now)) if then.0.abs_diff(now.0) > Bytes::mib(16).0 => {
             format!(" (in builds before June 2026 about {then})")
         }

@@ -4,7 +4,6 @@
 
 mod holders;
 mod kin;
-mod moment;
 mod nvml;
 mod pace;
 mod people;
@@ -29,7 +28,7 @@ use crate::platform::linux::procfs::power::Power;
 use crate::units::{Bytes, WallTime};
 use holders::Holders;
 use kin::Families;
-pub use moment::Moment;
+pub use nvml::Moment;
 use nvml::{DeviceReading, NvmlDriver};
 use people::{People, is_gone, on_device};
 use rest::{Rest, Resting, Sleepers};
