@@ -27,7 +27,7 @@ macro_rules! readings {
 
         impl $name {
             /// One without a figure, for this reason.
-            pub(crate) fn unread(reason: &$crate::gpu::Reading<std::convert::Infallible>) -> $name {
+            pub(crate) fn unread(reason: &$crate::gpu::reading::Reading<std::convert::Infallible>) -> $name {
                 $name {
                     $( $plain: Default::default(), )*
                     $( $reading: reason.clone().map(|never| match never {}), )*
@@ -58,7 +58,7 @@ macro_rules! readings {
 
         impl Default for $name {
             fn default() -> $name {
-                $name::unread(&$crate::gpu::Reading::NotAvailable)
+                $name::unread(&$crate::gpu::reading::Reading::NotAvailable)
             }
         }
 
