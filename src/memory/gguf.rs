@@ -114,7 +114,7 @@ fn read_tensor<R: Read + Seek>(cursor: &mut Cursor<R>) -> Result<(TensorInfo, u6
     let name = cursor.string("bytes of a tensor's name", MOST_NAME)?;
     let count = cursor.u32()?;
     if count > MOST_DIMS {
-        return Err(GgufError::TooMany { what: "dimensions", count: count.into(), most: MOST_DIMS.into() });
+        return Err(GgufError::TooMany("dimensions", count.into(), MOST_DIMS.into()));
     }
     let mut dims = (0..count).map(|_| cursor.u64()).collect::<Result<Vec<u64>, GgufError>>()?;
     if dims.is_empty() {

@@ -42,7 +42,7 @@ impl<R: Read + Seek> Cursor<R> {
     }
 
     fn spend(&mut self, count: u64) -> Result<(), GgufError> {
-        self.budget = self.budget.checked_sub(count).ok_or(GgufError::HeaderTooLong { most: MOST_READ })?;
+        self.budget = self.budget.checked_sub(count).ok_or(GgufError::HeaderTooLong)?;
         self.advance(count)
     }
 
@@ -69,7 +69,7 @@ impl<R: Read + Seek> Cursor<R> {
         let count = self.u64()?;
         let possible = self.remaining().checked_div(least).unwrap_or(0);
         if count > possible.min(most) {
-            return Err(GgufError::TooMany { what, count, most: possible.min(most) });
+            return Err(GgufError::TooMany(what, count, possible.min(most)));
         }
         Ok(count)
     }
@@ -124,21 +124,12 @@ pub enum GgufError {
         /// Bytes that are there.
         length: u64,
     },
-    /// A count that no file can have.
-    #[error("its header is damaged: {count} {what} (at most {most} are possible)")]
-    TooMany {
-        what: &'static str,
-        /// How many it says.
-        count: u64,
-        /// How many could be.
-        most: u64,
-    },
+    /// A count that no file can have: of what, how many it says, and how many could be.
+    #[error("its header is damaged: {1} {0} (at most {2} are possible)")]
+    TooMany(&'static str, u64, u64),
     /// More header than any real file has.
-    #[error("its header is damaged: more than {most} bytes of it")]
-    HeaderTooLong {
-        /// What is read at most.
-        most: u64,
-    },
+    #[error("its header is damaged: more than {MOST_READ} bytes of it")]
+    HeaderTooLong,
     /// Anything else that can't be.
     #[error("its header is damaged: {0}")]
     Malformed(String),
