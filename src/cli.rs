@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 use settings::{Look, Options};
 
-use crate::platform::{Machine, ThisMachine};
+use crate::platform::machine;
 use crate::runtime::debug_log;
 
 pub use settings::Global;
@@ -171,11 +171,11 @@ fn usage(error: &clap::Error) -> ExitCode {
 /// Runs until the output closes or `count` readings are written. Without a driver each reading says so, and the exit code
 /// is 0. If `paced`, the interval is read from standard input.
 fn sample(global: &Global, count: Option<u64>, paced: bool) -> ExitCode {
-    if let Some(why) = ThisMachine::LOGS_ONLY {
+    if let Some(why) = machine::LOGS_ONLY {
         // The readings still contain this machine's system memory.
         let _ = writeln!(io::stderr(), "oomdoctor sample: these readings have no GPUs: {why}");
     }
-    match ThisMachine::sample(&global.sampling, count, paced) {
+    match machine::sample(&global.sampling, count, paced) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => output::refuse(&format!("the readings could not be written: {error}")),
     }

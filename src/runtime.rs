@@ -41,7 +41,7 @@ use crate::app::last::Story;
 use crate::app::model::{Config, Pipe};
 use crate::app::update::{open_file, open_last, wait_for_pipe};
 use crate::app::{Effect, Model, Msg, update};
-use crate::platform::{Asked, Kernel, Machine, Sampling, SetPace, ThisMachine, here};
+use crate::platform::{Asked, Kernel, Sampling, SetPace, here, machine};
 
 /// No more than about thirty frames a second, however much happens: so many within so long. One that comes alone, or
 /// with a few others as at the start, is drawn at once.
@@ -127,7 +127,7 @@ pub fn run(start: Start) -> io::Result<Option<i32>> {
 
 /// Reads this machine again and again.
 fn watch(sampling: Sampling, wakes: Sender<Wake>) -> io::Result<SetPace> {
-    ThisMachine::watch(sampling, move |news| wakes.send(Wake::from(news)).is_ok())
+    machine::watch(sampling, move |news| wakes.send(Wake::from(news)).is_ok())
 }
 
 fn listen_to_signals(wakes: Sender<Wake>) -> io::Result<()> {

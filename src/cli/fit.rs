@@ -38,7 +38,6 @@ use crate::memory::images::{self, ImageModel};
 use crate::memory::knobs::sharing;
 use crate::memory::{Card, Engine, Estimate, Kind, Part, fits, options, vllm};
 use crate::platform::Sampling;
-use crate::platform::processes::Processes;
 use crate::text::harmless;
 use crate::units::Bytes;
 

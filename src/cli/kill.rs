@@ -19,8 +19,8 @@ use crate::app::msg::SignalReport;
 use crate::gpu::guard::{Refusal, Signal, Viewer};
 use crate::gpu::running::Running;
 use crate::gpu::{GpuProcess, ProcessKey, ProcessKind, Snapshot};
-use crate::platform::processes::{Inspection, ProcessControl, Processes};
-use crate::platform::{Kernel, Machine, ThisMachine, here};
+use crate::platform::processes::{Inspection, ProcessControl};
+use crate::platform::{Kernel, here, machine};
 use crate::runtime::journal::Journal;
 use crate::runtime::outside::not_recorded;
 use crate::runtime::process_control::Leaders;
@@ -68,7 +68,7 @@ struct Target {
 /// Exits with 0 only if all processes exited, with 1 if one did not, and with 2 if an argument is invalid or there is no
 /// terminal to ask on.
 pub(super) fn run(global: &Global, args: &KillArgs) -> ExitCode {
-    if let Some(why) = ThisMachine::LOGS_ONLY {
+    if let Some(why) = machine::LOGS_ONLY {
         return refuse(why);
     }
     if global.read_only {
@@ -79,7 +79,7 @@ pub(super) fn run(global: &Global, args: &KillArgs) -> ExitCode {
     if let Some(refusal) = viewer.refuses_everything() {
         return refuse(&refusal.to_string());
     }
-    let snapshot = match ThisMachine::read_once(&global.sampling) {
+    let snapshot = match machine::read_once(&global.sampling) {
         Ok(snapshot) => Some(snapshot.harmless()),
         Err(why) => {
             say(&format!("who holds GPU memory can't be seen: {why}"));
@@ -413,7 +413,7 @@ fn report_memory(global: &Global, targets: &[Target], before: Option<&Snapshot>,
     }
     let due = Instant::now() + TEARDOWN;
     loop {
-        let Ok(now) = ThisMachine::read_once(&global.sampling) else {
+        let Ok(now) = machine::read_once(&global.sampling) else {
             return say("the driver does not answer now, so it can't be seen what came back");
         };
         let listed = targets.iter().any(|target| now.find(target.key).is_some());

@@ -12,7 +12,7 @@ use super::settings::Global;
 use crate::app::last::Story;
 use crate::gpu::Vantage;
 use crate::log::PastedLog;
-use crate::platform::{Machine, ThisMachine, here, regular};
+use crate::platform::{here, machine, regular};
 use crate::report::markdown::{Paper, Walked, markdown};
 use crate::report::redact::Names;
 use crate::runtime::last;
@@ -103,6 +103,6 @@ pub(super) fn names() -> Names {
     Names {
         users: said.chain([own]).chain(home).collect(),
         hosts: short.into_iter().chain([host]).chain(domains).collect(),
-        users_ignore_case: ThisMachine::SEEN_FROM.contains(&Vantage::Windows),
+        users_ignore_case: machine::SEEN_FROM.contains(&Vantage::Windows),
     }
 }

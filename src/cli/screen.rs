@@ -12,8 +12,7 @@ use super::report::ReportArgs;
 use super::settings::Global;
 use crate::app::model::{Config, Palette, Source};
 use crate::gpu::guard::Viewer;
-use crate::platform::processes::Processes;
-use crate::platform::{Machine, ThisMachine, here, variable};
+use crate::platform::{here, machine, variable};
 use crate::runtime::demo::DemoMachine;
 use crate::runtime::journal::Journal;
 use crate::runtime::reader::{is_named_pipe, named_pipe, open_log};
@@ -102,7 +101,7 @@ fn plain(global: &Global, log: Option<PathBuf>, is_piped: bool) -> ExitCode {
 fn config(global: &Global, viewer: Viewer) -> Config {
     Config {
         viewer,
-        boot_id: ThisMachine::boot_id(),
+        boot_id: machine::boot_id(),
         interval: global.sampling.interval,
         read_only: global.read_only,
         keep_log: global.keep_log,

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use crossterm::event::Event;
 
-use super::processes::Processes;
-use crate::gpu::{Header, Snapshot, Vantage};
+use crate::gpu::{Header, Snapshot};
 
 /// How this machine's GPUs are read.
 #[derive(Clone, Debug, Default)]
@@ -89,29 +88,6 @@ pub enum Typed {
 pub trait Input: Send + 'static {
     /// Waits for the next input, at most this long.
     fn next(&mut self, block: &mut [u8], patience: Option<Duration>) -> io::Result<Typed>;
-}
-
-/// Reads this machine's GPUs and processes.
-pub trait Machine {
-    /// Why this build neither reads GPUs nor signals processes; `None` where it does both.
-    const LOGS_ONLY: Option<&'static str>;
-    /// Where every reading of this build was taken, in addition to what the machine shows.
-    const SEEN_FROM: &'static [Vantage];
-
-    type Kernel: Processes;
-
-    /// The machine's processes. Those `spared` by name may not be signaled, and inside a Kubernetes pod none may be
-    /// unless `allow_kill` is set.
-    fn kernel(sampling: &Sampling, spared: &[String], allow_kill: bool) -> Self::Kernel;
-    /// One reading within a deadline, or why there is none.
-    fn read_once(sampling: &Sampling) -> Result<Snapshot, String>;
-    /// Reads again and again until `tell` answers that nobody listens.
-    fn watch(sampling: Sampling, tell: impl Fn(News) -> bool + Send + 'static) -> io::Result<SetPace>;
-    /// Writes readings to standard output, one per line, until `count` are written or the output closes. If `paced`,
-    /// the interval is read from standard input.
-    fn sample(sampling: &Sampling, count: Option<u64>, paced: bool) -> io::Result<()>;
-    /// Identifies this boot of the machine: PIDs mean the same processes only within one boot.
-    fn boot_id() -> Option<String>;
 }
 
 /// The value of an environment variable that is set and not empty.

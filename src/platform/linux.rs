@@ -17,20 +17,17 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use kernel::Kernel;
+pub use kernel::Kernel;
 use procfs::Procfs;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::{Pid, getpid};
 
-use super::contract::{Machine, News, Sampling, SetPace};
+use super::contract::{News, Sampling, SetPace};
 use crate::gpu::{Snapshot, Vantage};
 use crate::platform::contract::{Input, Typed};
 use crate::platform::unix::output::check_output_open;
 use crate::platform::unix::pipe::timespec;
-
-#[derive(Clone, Copy, Debug)]
-pub struct Linux;
 
 impl Sampling {
     /// Where processes are read.
@@ -39,35 +36,40 @@ impl Sampling {
     }
 }
 
-impl Machine for Linux {
-    const LOGS_ONLY: Option<&'static str> = None;
-    const SEEN_FROM: &'static [Vantage] = &[];
+/// Why this build neither reads GPUs nor signals processes; `None` where it does both.
+pub const LOGS_ONLY: Option<&str> = None;
+/// Where every reading of this build was taken, in addition to what the machine shows.
+pub(crate) const SEEN_FROM: &[Vantage] = &[];
 
-    type Kernel = Kernel;
+/// The machine's processes. Those `spared` by name may not be signaled, and inside a Kubernetes pod none may be
+/// unless `allow_kill` is set.
+pub(crate) fn kernel(sampling: &Sampling, spared: &[String], allow_kill: bool) -> Kernel {
+    let procfs = sampling.procfs();
+    let is_held_by_pod = !allow_kill && procfs.is_in_a_pod();
+    Kernel { spared: spared.to_vec(), is_held_by_pod, ..Kernel::new(procfs) }
+}
 
-    fn kernel(sampling: &Sampling, spared: &[String], allow_kill: bool) -> Kernel {
-        let procfs = sampling.procfs();
-        let is_held_by_pod = !allow_kill && procfs.is_in_a_pod();
-        Kernel { spared: spared.to_vec(), is_held_by_pod, ..Kernel::new(procfs) }
-    }
+/// One reading within a deadline, or why there is none.
+pub(crate) fn read_once(sampling: &Sampling) -> Result<Snapshot, String> {
+    live::read_one_snapshot(sampling).map_err(|error| error.to_string())
+}
 
-    fn read_once(sampling: &Sampling) -> Result<Snapshot, String> {
-        live::read_one_snapshot(sampling).map_err(|error| error.to_string())
-    }
+/// Reads again and again until `tell` answers that nobody listens.
+pub(crate) fn watch(sampling: Sampling, tell: impl Fn(News) -> bool + Send + 'static) -> io::Result<SetPace> {
+    let interval = sampling.interval;
+    let pacer = feed::live(move || live::paced_sampler(&sampling), interval, tell)?;
+    Ok(Box::new(move |every| pacer.set(every)))
+}
 
-    fn watch(sampling: Sampling, tell: impl Fn(News) -> bool + Send + 'static) -> io::Result<SetPace> {
-        let interval = sampling.interval;
-        let pacer = feed::live(move || live::paced_sampler(&sampling), interval, tell)?;
-        Ok(Box::new(move |every| pacer.set(every)))
-    }
+/// Writes readings to standard output, one per line, until `count` are written or the output closes. If `paced`,
+/// the interval is read from standard input.
+pub(crate) fn sample(sampling: &Sampling, count: Option<u64>, paced: bool) -> io::Result<()> {
+    probe::run(sampling, &mut Stream::new()?, count, paced.then(io::stdin))
+}
 
-    fn sample(sampling: &Sampling, count: Option<u64>, paced: bool) -> io::Result<()> {
-        probe::run(sampling, &mut Stream::new()?, count, paced.then(io::stdin))
-    }
-
-    fn boot_id() -> Option<String> {
-        Procfs::default().boot_id()
-    }
+/// Identifies this boot of the machine: PIDs mean the same processes only within one boot.
+pub(crate) fn boot_id() -> Option<String> {
+    Procfs::default().boot_id()
 }
 
 pub(crate) fn host_name() -> String {

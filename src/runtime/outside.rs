@@ -19,7 +19,6 @@ use crate::app::effect::Order;
 use crate::app::{Effect, Msg};
 use crate::gpu::ProcessKey;
 use crate::gpu::guard::Viewer;
-use crate::platform::processes::Processes;
 use crate::platform::{Kernel, SetPace, here};
 
 /// Everything outside the app that an effect can reach.
