@@ -21,7 +21,7 @@ pub(crate) mod unix;
 #[cfg(windows)]
 pub(crate) mod windows;
 
-pub use contract::{Asked, Input, News, Pipe, Sampling, SetPace, Typed, variable};
+pub use contract::{Asked, News, Sampling, SetPace, Typed, variable};
 #[cfg(target_os = "linux")]
 pub use linux as machine;
 #[cfg(not(target_os = "linux"))]

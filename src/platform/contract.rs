@@ -1,7 +1,7 @@
 //! Owns what the program asks of an operating system: a trait for GPUs and processes, and the types that it and the
 //! functions for everything else speak of. Names no system.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -67,12 +67,6 @@ pub enum Asked {
     End(i32),
 }
 
-/// A pipe that can be read with a time limit.
-pub trait Pipe: Read + Send {
-    /// Reads what is there: `Some(0)` at the end of the pipe, `None` if nothing came in time.
-    fn read_within(&mut self, block: &mut [u8], patience: Option<Duration>) -> io::Result<Option<usize>>;
-}
-
 /// What came from the terminal.
 #[derive(Debug)]
 pub enum Typed {
@@ -82,12 +76,6 @@ pub enum Typed {
     /// is how a paste that arrives as keys is recognized.
     Events(Vec<Event>),
     Nothing,
-}
-
-/// The terminal that a person types into.
-pub trait Input: Send + 'static {
-    /// Waits for the next input, at most this long.
-    fn next(&mut self, block: &mut [u8], patience: Option<Duration>) -> io::Result<Typed>;
 }
 
 /// The value of an environment variable that is set and not empty.

@@ -23,9 +23,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::{Pid, getpid};
 
-use super::contract::{News, Sampling, SetPace};
+use super::contract::{News, Sampling, SetPace, Typed};
 use crate::gpu::{Snapshot, Vantage};
-use crate::platform::contract::{Input, Typed};
 use crate::platform::unix::output::check_output_open;
 use crate::platform::unix::pipe::timespec;
 
@@ -105,8 +104,9 @@ pub(crate) fn input() -> io::Result<Bytes> {
     own.unwrap_or_else(|| File::open("/dev/tty")).map(Bytes)
 }
 
-impl Input for Bytes {
-    fn next(&mut self, block: &mut [u8], patience: Option<Duration>) -> io::Result<Typed> {
+impl Bytes {
+    /// Waits for the next input, at most this long.
+    pub(crate) fn next(&mut self, block: &mut [u8], patience: Option<Duration>) -> io::Result<Typed> {
         match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], patience.map(timespec).as_ref()) {
             Ok(0) => Ok(Typed::Nothing),
             Err(Errno::INTR) => Err(io::ErrorKind::Interrupted.into()),

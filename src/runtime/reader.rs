@@ -16,7 +16,7 @@ use crate::app::msg::LogRead;
 use crate::knowledge::page;
 use crate::knowledge::{KnowledgeBase, Words};
 use crate::log::PastedLog;
-use crate::platform::{Pipe, here, regular};
+use crate::platform::{here, regular};
 use crate::units::WallTime;
 
 /// The words of the knowledge base's first pass, once it is loaded.
@@ -308,7 +308,7 @@ pub(crate) fn read_pipe(input: File, wakes: Sender<Wake>, telling: Telling, desk
 }
 
 /// Reads what comes; `Some(0)` at the end, `None` where nothing came in time.
-fn next_block(input: &mut impl Pipe, block: &mut [u8], patience: Option<Duration>) -> Option<usize> {
+fn next_block(input: &mut here::Pipe, block: &mut [u8], patience: Option<Duration>) -> Option<usize> {
     match input.read_within(block, patience) {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => None,
         Ok(count) => count,
