@@ -1,5 +1,5 @@
-//! Owns what the program asks of an operating system: a trait for GPUs and processes, and the types that it and the
-//! functions for everything else speak of. Names no system.
+//! Owns the types that what is asked of an operating system speaks of: how GPUs are read, what watching them reports,
+//! what the system asks of this program. Names no system.
 
 use std::io::{self, Write};
 use std::path::PathBuf;

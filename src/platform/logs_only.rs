@@ -13,7 +13,7 @@ use super::contract::{News, Sampling, SetPace, write_line};
 use super::host::HostMemory;
 #[cfg(unix)]
 use super::macos as system;
-use super::processes::{Inspection, Named, Note, ProcessControl};
+use super::processes::{Inspection, Note, ProcessControl};
 #[cfg(unix)]
 use super::unix as here;
 #[cfg(windows)]
@@ -128,8 +128,8 @@ impl Kernel {
         Viewer { uid: u32::MAX, ..Viewer::default() }
     }
 
-    pub fn named(&self, _: u32) -> Named {
-        Named::default()
+    pub fn named(&self, _: u32) -> (Option<String>, String) {
+        (None, String::new())
     }
 
     pub fn started_at(&self, _: ProcessKey) -> Option<WallTime> {

@@ -67,12 +67,3 @@ pub enum Note {
     /// The status of the answer, or why there was no answer.
     Answered(String),
 }
-
-/// Who a process is, for the record.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Named {
-    /// Its user's name, where it may be seen.
-    pub user: Option<String>,
-    /// Its command line; empty where it can't be read.
-    pub command: String,
-}

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::app::msg::SignalReport;
 use crate::gpu::ProcessKey;
 use crate::gpu::guard::Signal;
-use crate::platform::processes::{Named, Note};
+use crate::platform::processes::Note;
 use crate::platform::{Kernel, here};
 use crate::units::Bytes;
 
@@ -81,7 +81,7 @@ impl Journal {
 
     /// Reads which process this is. `signal` is `None` for requests to its program.
     pub fn deed(processes: &Kernel, key: ProcessKey, signal: Option<Signal>) -> Deed {
-        let Named { user, command } = processes.named(key.pid);
+        let (user, command) = processes.named(key.pid);
         Deed { by: here::user_name(), key, user, command, signal }
     }
 

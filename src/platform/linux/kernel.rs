@@ -14,7 +14,7 @@ use crate::gpu::ProcessKey;
 use crate::gpu::guard::{Signal, Viewer, spares};
 use crate::gpu::recognise;
 use crate::gpu::running::Running;
-use crate::platform::processes::{Inspection, Named, Note, ProcessControl};
+use crate::platform::processes::{Inspection, Note, ProcessControl};
 use crate::platform::unix::pipe::timespec;
 use crate::platform::unix::users::Users;
 use crate::text::harmless;
@@ -152,12 +152,10 @@ impl Kernel {
         Viewer { uid, lineage, spared: self.spared.clone(), sudo_uid, is_held_by_pod: self.is_held_by_pod }
     }
 
-    /// Who it is, for the record.
-    pub fn named(&self, pid: u32) -> Named {
-        Named {
-            user: self.procfs.uid(pid).ok().map(|uid| Users::read().name(uid)),
-            command: self.procfs.arguments(pid).unwrap_or_default().join(" "),
-        }
+    /// Who it is, for the record: its user's name, where it may be seen, and its command line; empty where it can't be read.
+    pub fn named(&self, pid: u32) -> (Option<String>, String) {
+        let user = self.procfs.uid(pid).ok().map(|uid| Users::read().name(uid));
+        (user, self.procfs.arguments(pid).unwrap_or_default().join(" "))
     }
 
     /// When it was started.
