@@ -86,7 +86,7 @@ impl Outside {
         let spawned = thread::Builder::new().name("release".into()).spawn(move || {
             let outcome = match control {
                 Control::Real(kernel) => {
-                    let deed = Journal::deed(&*kernel, key, None);
+                    let deed = Journal::deed(&kernel, key, None);
                     kernel.ask(key, &release, |what| {
                         log::info!("{key:?}: {what:?}");
                         if let Err(error) = journal.note_request(&deed, &what) {
@@ -111,7 +111,7 @@ impl Outside {
         leaders.expect(key);
         let spawned = thread::Builder::new().name("signal".into()).spawn(move || match control {
             Control::Real(kernel) => {
-                let deed = Journal::deed(&*kernel, key, Some(signal));
+                let deed = Journal::deed(&kernel, key, Some(signal));
                 follow_and_watch(&*kernel, &viewer, &order, &leaders, |what| {
                     log::info!("{signal:?} to {key:?}: {what:?}");
                     if let Err(error) = journal.note(&deed, &what) {
