@@ -42,9 +42,7 @@ impl Pipe {
         });
         Pipe { blocks, left: Vec::new() }
     }
-}
 
-impl Pipe {
     /// Reads what is there: `Some(0)` at the end of the pipe, `None` if nothing came in time.
     pub(crate) fn read_within(&mut self, block: &mut [u8], patience: Option<Duration>) -> io::Result<Option<usize>> {
         if self.left.is_empty() {
