@@ -9,21 +9,21 @@ mod kill;
 mod output;
 mod ps;
 mod report;
-mod sample;
 mod schema;
 mod screen;
 mod settings;
 
-pub use settings::Global;
-use settings::{Look, Options};
-
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use settings::{Look, Options};
 
+use crate::platform::machine;
 use crate::runtime::debug_log;
+
+pub use settings::Global;
 
 /// What ran out of GPU memory, who holds it now, and the steps that get the job running again.
 #[derive(Debug, Parser)]
@@ -140,7 +140,7 @@ fn run_command(global: &Global, command: Command) -> ExitCode {
     match command {
         Command::Diagnose(args) => diagnose::run(global, &args),
         Command::Report(args) => report::run(global, &args),
-        Command::Sample { count, paced } => sample::run(global, count, paced),
+        Command::Sample { count, paced } => sample(global, count, paced),
         Command::Ps { json } => ps::run(global, json),
         Command::Kill(args) => kill::run(global, &args),
         Command::Fit(args) => fit::run(global, &args),
@@ -166,4 +166,17 @@ fn usage(error: &clap::Error) -> ExitCode {
     let rest: Vec<&str> = lines.collect();
     let said = if rest.is_empty() { first } else { format!("{first} {}", rest.join(" ")) };
     output::refuse(&format!("{said}; see --help"))
+}
+
+/// Runs until the output closes or `count` readings are written. Without a driver each reading says so, and the exit code
+/// is 0. If `paced`, the interval is read from standard input.
+fn sample(global: &Global, count: Option<u64>, paced: bool) -> ExitCode {
+    if let Some(why) = machine::LOGS_ONLY {
+        // The readings still contain this machine's system memory.
+        let _ = writeln!(io::stderr(), "oomdoctor sample: these readings have no GPUs: {why}");
+    }
+    match machine::sample(&global.sampling, count, paced) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => output::refuse(&format!("the readings could not be written: {error}")),
+    }
 }

@@ -14,7 +14,6 @@ pub mod running;
 pub mod sight;
 #[cfg(test)]
 pub(crate) mod testing;
-pub(crate) mod unused;
 pub(crate) mod usage;
 mod wire;
 
@@ -22,6 +21,7 @@ use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use crate::text::{harmless, is_harmful};
 use crate::units::{Bytes, WallTime};
@@ -197,8 +197,9 @@ pub enum Nature {
 }
 
 /// The list of the driver that a process is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum ProcessKind {
     /// Only the compute list.
     Compute,
@@ -209,6 +210,7 @@ pub enum ProcessKind {
     /// A client of MPS, the multi-process service.
     Mps,
     /// None of them: a process of `holders` or `launchers`.
+    #[default]
     Unlisted,
 }
 
@@ -307,7 +309,7 @@ impl Snapshot {
         }
         self.launchers.iter_mut().for_each(GpuProcess::clean);
         for vantage in &mut self.seen_from {
-            *vantage = harmless(&String::from(vantage.clone())).into_owned().into();
+            *vantage = harmless(&vantage.to_string()).into_owned().into();
         }
         for holder in &mut self.holders {
             holder.process.clean();

@@ -1,16 +1,16 @@
 //! Owns the loop between the outside world and the app: it turns what happens into messages, hands in the time, and
 //! does what `update` asks for. Draws once after all that is queued was taken in. Knows nothing of what a log means.
+//! Keeps a piped job alive after the person has left: without a reader the job would fail with a broken pipe, so a detached
+//! copy of this program reads it to its end and throws it away.
 
 pub(crate) mod clipboard;
 pub(crate) mod debug_log;
 pub(crate) mod demo;
-mod drain;
 pub mod files;
 pub(crate) mod follow;
 pub(crate) mod journal;
 pub(crate) mod keyboard;
 pub(crate) mod last;
-pub mod leaders;
 pub(crate) mod outbox;
 pub(crate) mod outside;
 pub mod process_control;
@@ -19,28 +19,29 @@ pub mod terminal;
 pub mod wake;
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
+
+use demo::DemoMachine;
+use files::each_block;
+use journal::Journal;
+use last::Shelf;
+use outside::{Control, Outside};
+use process_control::Leaders;
+use reader::Reader;
+use terminal::Screen;
+use wake::{Clock, Tell, Wake, new_size};
 
 use crate::app::last::Story;
 use crate::app::model::{Config, Pipe};
 use crate::app::update::{open_file, open_last, wait_for_pipe};
 use crate::app::{Effect, Model, Msg, update};
-use crate::platform::{Asked, Kernel, Machine, Sampling, SetPace, ThisMachine, here};
-use demo::DemoMachine;
-use journal::Journal;
-use last::Shelf;
-use leaders::Leaders;
-use outside::{Control, Outside};
-use reader::Reader;
-use terminal::Screen;
-use wake::{Clock, Tell, Wake, new_size};
-
-pub use drain::drain;
+use crate::platform::{Asked, Kernel, Sampling, SetPace, here, machine};
 
 /// No more than about thirty frames a second, however much happens: so many within so long. One that comes alone, or
 /// with a few others as at the start, is drawn at once.
@@ -103,7 +104,7 @@ pub fn run(start: Start) -> io::Result<Option<i32>> {
     // A pipe is searched while it is read.
     let at_once = start.own_knowledge || matches!(start.log, LogSource::Pipe(_));
     let reader = Reader::start(start.knowledge, at_once, wakes.clone())?;
-    keyboard::listen(clock, wakes.clone(), reader.telling(), reader.when_touched())?;
+    keyboard::listen(clock, wakes.clone(), reader.telling.clone(), reader.when_touched())?;
     if let Some(folder) = &start.state {
         forget_unwanted_log(&model.config, folder, &wakes);
     }
@@ -119,14 +120,14 @@ pub fn run(start: Start) -> io::Result<Option<i32>> {
     if let Some(pipe) = piped
         && model.input.pipe == Pipe::Open
     {
-        drain::detach(pipe);
+        detach(pipe);
     }
     left
 }
 
 /// Reads this machine again and again.
 fn watch(sampling: Sampling, wakes: Sender<Wake>) -> io::Result<SetPace> {
-    ThisMachine::watch(sampling, move |news| wakes.send(Wake::from(news)).is_ok())
+    machine::watch(sampling, move |news| wakes.send(Wake::from(news)).is_ok())
 }
 
 fn listen_to_signals(wakes: Sender<Wake>) -> io::Result<()> {
@@ -151,13 +152,14 @@ fn open_log(source: LogSource, model: &mut Model, outside: &mut Outside) -> io::
     match source {
         LogSource::None => {}
         LogSource::File(path) => {
-            follow::follow(path.clone(), outside.wakes.clone(), outside.reader.desk())?;
+            follow::follow(path.clone(), outside.wakes.clone(), outside.reader.desk.clone())?;
             outside.act(open_file(model, path));
         }
         LogSource::Last(story, text) => outside.act(open_last(model, text, *story)),
         LogSource::Pipe(pipe) => {
             let copy = pipe.try_clone()?;
-            reader::read_pipe(copy, outside.wakes.clone(), outside.reader.telling(), outside.reader.desk())?;
+            let Reader { telling, desk, .. } = &outside.reader;
+            reader::read_pipe(copy, outside.wakes.clone(), telling.clone(), desk.clone())?;
             wait_for_pipe(model);
             return Ok(Some(pipe));
         }
@@ -267,4 +269,17 @@ fn next_wake(queue: &Receiver<Wake>, wait: Option<Duration>) -> Option<Wake> {
         Err(RecvTimeoutError::Timeout) => Some(Wake::Msg(Msg::Tick)),
         Err(RecvTimeoutError::Disconnected) => None,
     }
+}
+
+/// Starts the detached reader on the pipe, and explains why the person's shell still waits for the job.
+fn detach(pipe: File) {
+    let words = "oomdoctor has left; the job that is piped into it goes on. Ctrl-C here would end the job.";
+    let _ = writeln!(io::stderr(), "{words}");
+    let Ok(mut reader) = here::detached_self() else { return };
+    let _ = reader.arg("drain").stdin(pipe).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+}
+
+/// Reads standard input to its end.
+pub fn drain() -> ExitCode {
+    each_block(io::stdin().lock(), |_| true).map_or(ExitCode::from(1), |()| ExitCode::SUCCESS)
 }

@@ -1,12 +1,12 @@
 //! Owns the quantities everything else counts in: `Bytes` and `WallTime`, their parsing and their printing.
 //! Knows nothing of logs, GPUs or the screen.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use jiff::tz::TimeZone;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::SerializeDisplay;
 
 /// A number of bytes. Printed in the unit a person compares with: `11.2 GiB`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -65,7 +65,6 @@ impl Bytes {
     /// The figure in GiB without its unit, for sums whose first term carries it.
     #[must_use]
     pub fn in_gib(self) -> String {
-        #[allow(clippy::cast_precision_loss, reason = "shown with one decimal")]
         let gib = self.0 as f64 / f64::from(1 << 30);
         format!("{gib:.1}")
     }
@@ -87,15 +86,16 @@ impl Bytes {
             return whole.checked_mul(multiplier).map(Bytes);
         }
         let value: f64 = digits.parse().ok()?;
-        #[allow(clippy::cast_precision_loss)]
         let bytes = value * multiplier as f64;
         // 2^64 as f64: anything at or above does not fit.
-        if !(0.0..18_446_744_073_709_551_616.0).contains(&bytes) {
-            return None;
-        }
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        Some(Bytes(bytes.round() as u64))
+        (0.0..18_446_744_073_709_551_616.0).contains(&bytes).then(|| Bytes(whole(bytes)))
     }
+}
+
+/// The nearest whole number: 0 of one below that, `u64::MAX` of one beyond.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` ends at both of these")]
+pub(crate) fn whole(number: f64) -> u64 {
+    number.round() as u64
 }
 
 /// Bytes in one `unit`, or `None` where the word is no unit of size.
@@ -120,7 +120,6 @@ fn multiplier(unit: &str, base: UnitBase) -> Option<u64> {
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        #[allow(clippy::cast_precision_loss)]
         let value = self.0 as f64;
         // Below 1 GiB a figure in GiB says too little, so it is given in MiB.
         let text = if self.0 < 1 << 10 {
@@ -139,8 +138,9 @@ impl fmt::Display for Bytes {
 }
 
 /// A moment of the wall clock: RFC 3339 in UTC with milliseconds, as the stream and the JSON have it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct WallTime(pub jiff::Timestamp);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, SerializeDisplay, JsonSchema)]
+#[schemars(inline, description = "", extend("format" = "date-time"))]
+pub struct WallTime(#[schemars(with = "String")] pub jiff::Timestamp);
 
 impl WallTime {
     /// How long ago it was at that moment, as people say it: "12 s", "4 min", "3 h", "9 d".
@@ -163,26 +163,6 @@ impl WallTime {
 impl fmt::Display for WallTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.3}", self.0)
-    }
-}
-
-impl Serialize for WallTime {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl JsonSchema for WallTime {
-    fn schema_name() -> Cow<'static, str> {
-        "WallTime".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "format": "date-time"})
-    }
-
-    fn inline_schema() -> bool {
-        true
     }
 }
 

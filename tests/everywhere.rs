@@ -19,7 +19,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use oomdoctor::platform::{Machine, ThisMachine};
+use oomdoctor::platform::machine;
 use schema::assert_output_valid;
 use serde_json::Value;
 
@@ -148,7 +148,7 @@ fn without_gpus_the_reason_is_printed_and_no_process_is_signaled() {
     let why = lines[1]["driver"]["unavailable"].as_str().unwrap();
     assert!(text(&listed.stderr).contains(why), "{listed:?}");
     assert!(lines[2]["host"]["memory_total_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{sampled:?}");
-    if let Some(logs_only) = ThisMachine::LOGS_ONLY {
+    if let Some(logs_only) = machine::LOGS_ONLY {
         assert!(why == logs_only, "{why}");
         assert_eq!(text(&sampled.stderr).matches(logs_only).count(), 1, "said once: {sampled:?}");
         let killed = oomdoctor(home.path(), &["kill", &std::process::id().to_string(), "--yes", "--any"], "");

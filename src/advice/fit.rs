@@ -20,12 +20,12 @@ pub(crate) mod words;
 use std::sync::Arc;
 
 use super::figures::run_had;
-use crate::knowledge::{Diagnosis, EntryId, MemoryKind, Oom, Stage};
-use crate::memory::fits::fits;
+use crate::knowledge::EntryId;
+use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom, Stage};
+use crate::memory::estimate::SPARE;
 use crate::memory::knobs::{batch, checkpointing};
 use crate::memory::options::{hold_against_ram, options};
-use crate::memory::spare::SPARE;
-use crate::memory::{Card, Choice, Engine, Estimate, Is, Kind, ModelShape, Part};
+use crate::memory::{Card, Choice, Engine, Estimate, Is, Kind, ModelShape, Part, fits};
 use crate::units::Bytes;
 pub(crate) use after::changed;
 pub use answer::FitAdvice;

@@ -7,7 +7,7 @@ use super::ledger::Ledger;
 use super::machine::place::{Place, has_free};
 use super::scheduler::scheduler;
 use crate::gpu::Device;
-use crate::gpu::unused::Unused;
+use crate::gpu::usage::Unused;
 use crate::units::Bytes;
 
 /// A GPU with room, as it was seen.

@@ -20,8 +20,7 @@ use crate::knowledge::run::Run;
 use crate::knowledge::{FixId, KnowledgeBase};
 use crate::log::{PastedLog, what_else};
 use crate::memory::table;
-use crate::platform::processes::Processes;
-use crate::platform::{Machine, ThisMachine, here};
+use crate::platform::{here, machine};
 use crate::report::{self, Report};
 use crate::runtime::files::read_all;
 use crate::runtime::reader::{Awaited, Telling, named_pipe, open};
@@ -226,7 +225,7 @@ fn once_exited(here: &Snapshot, pid: u32) -> (Option<Snapshot>, Option<FailedRun
 
 /// Reads this machine, or returns why it can't be read.
 fn this_machine(global: &Global) -> (Option<Snapshot>, Option<String>) {
-    match ThisMachine::read_once(&global.sampling) {
+    match machine::read_once(&global.sampling) {
         Ok(snapshot) => (Some(snapshot.harmless()), None),
         Err(why) => (None, Some(why)),
     }

@@ -11,7 +11,7 @@ use super::output::{print, refuse};
 use super::settings::Global;
 use crate::knowledge::lint;
 use crate::knowledge::load::{self, Source};
-use crate::knowledge::page::{self, Page};
+use crate::knowledge::page;
 use crate::knowledge::{KnowledgeBase, diagnosis::Oom};
 use crate::log::PastedLog;
 use crate::platform::{here, regular};
@@ -59,7 +59,11 @@ pub enum KbCommand {
 pub(super) fn run(global: &Global, command: &KbCommand) -> ExitCode {
     let outcome = match command {
         KbCommand::List { filter, literals } => base(global).map(|base| {
-            let text = if *literals { words(base) } else { list(base, filter.as_deref().unwrap_or_default()) };
+            let text = if *literals {
+                base.literals().map(|literal| format!("{literal}\n")).collect()
+            } else {
+                list(base, filter.as_deref().unwrap_or_default())
+            };
             let good = !text.is_empty();
             (text, good)
         }),
@@ -153,10 +157,6 @@ fn list(base: &KnowledgeBase, filter: &str) -> String {
     text
 }
 
-fn words(base: &KnowledgeBase) -> String {
-    base.literals().map(|literal| format!("{literal}\n")).collect()
-}
-
 /// A draft entry with the log's likely line as its pattern and the log as its example.
 fn draft(path: &Path) -> Result<(String, bool), String> {
     let read = super::diagnose::bytes_of(path, &Telling::default());
@@ -188,12 +188,8 @@ fn show(base: &KnowledgeBase, id: &str) -> Result<(String, bool), String> {
         };
         return Ok((format!("There is no entry {id}; {hint}\n"), false));
     };
-    Ok((printed(&page::of_entry(base, entry)), true))
-}
-
-/// Formats a page as text.
-fn printed(page: &Page) -> String {
-    page.lines(PAGE_COLUMNS).iter().map(|(_, line)| format!("{line}\n")).collect()
+    let page = page::of_entry(base, entry);
+    Ok((page.lines(PAGE_COLUMNS).iter().map(|(_, line)| format!("{line}\n")).collect(), true))
 }
 
 fn check(global: &Global, dir: Option<&Path>, list_stale: bool) -> Result<(String, bool), String> {

@@ -19,11 +19,11 @@ use crate::app::msg::SignalReport;
 use crate::gpu::guard::{Refusal, Signal, Viewer};
 use crate::gpu::running::Running;
 use crate::gpu::{GpuProcess, ProcessKey, ProcessKind, Snapshot};
-use crate::platform::processes::{Inspection, ProcessControl, Processes};
-use crate::platform::{Kernel, Machine, ThisMachine, here};
+use crate::platform::processes::{Inspection, ProcessControl};
+use crate::platform::{Kernel, here, machine};
 use crate::runtime::journal::Journal;
-use crate::runtime::leaders::Leaders;
 use crate::runtime::outside::not_recorded;
+use crate::runtime::process_control::Leaders;
 use crate::runtime::process_control::follow_and_watch;
 use crate::units::{Bytes, WallTime};
 
@@ -37,7 +37,7 @@ pub struct KillArgs {
     targets: Vec<String>,
     /// Which signal.
     #[arg(long, value_name = "TERM|INT|KILL", default_value = "TERM", ignore_case = true)]
-    signal: SignalName,
+    signal: Signal,
     /// How long to wait for each to end.
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     grace: Duration,
@@ -50,27 +50,6 @@ pub struct KillArgs {
     /// With --yes: allow other users' processes, too (root only).
     #[arg(long)]
     other_users: bool,
-}
-
-/// A signal that `kill` may send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum SignalName {
-    /// Ask it to close.
-    Term,
-    /// As Ctrl-C does.
-    Int,
-    /// Force it.
-    Kill,
-}
-
-impl From<SignalName> for Signal {
-    fn from(name: SignalName) -> Signal {
-        match name {
-            SignalName::Term => Signal::Term,
-            SignalName::Int => Signal::Int,
-            SignalName::Kill => Signal::Kill,
-        }
-    }
 }
 
 /// A process to terminate.
@@ -89,7 +68,7 @@ struct Target {
 /// Exits with 0 only if all processes exited, with 1 if one did not, and with 2 if an argument is invalid or there is no
 /// terminal to ask on.
 pub(super) fn run(global: &Global, args: &KillArgs) -> ExitCode {
-    if let Some(why) = ThisMachine::LOGS_ONLY {
+    if let Some(why) = machine::LOGS_ONLY {
         return refuse(why);
     }
     if global.read_only {
@@ -100,7 +79,7 @@ pub(super) fn run(global: &Global, args: &KillArgs) -> ExitCode {
     if let Some(refusal) = viewer.refuses_everything() {
         return refuse(&refusal.to_string());
     }
-    let snapshot = match ThisMachine::read_once(&global.sampling) {
+    let snapshot = match machine::read_once(&global.sampling) {
         Ok(snapshot) => Some(snapshot.harmless()),
         Err(why) => {
             say(&format!("who holds GPU memory can't be seen: {why}"));
@@ -112,7 +91,7 @@ pub(super) fn run(global: &Global, args: &KillArgs) -> ExitCode {
         Err(usage) => return refuse(&usage),
     };
     if let Some(snapshot) = &snapshot {
-        lead(&mut targets, snapshot, Signal::from(args.signal));
+        lead(&mut targets, snapshot, args.signal);
     }
     for target in &targets {
         say(&target.line);
@@ -171,7 +150,7 @@ fn confirm(targets: &[Target], args: &KillArgs) -> Result<(), ExitCode> {
             others.join(", ")
         )));
     }
-    match ask_on_terminal(targets, Signal::from(args.signal)) {
+    match ask_on_terminal(targets, args.signal) {
         Some(true) => Ok(()),
         Some(false) => {
             say("nothing was ended");
@@ -274,13 +253,8 @@ fn objections(owner: Option<&str>, listed: Option<(&GpuProcess, &Snapshot)>, vie
 }
 
 fn parse(argument: &str) -> Option<(u32, Option<u64>)> {
-    match argument.split_once('@') {
-        Some((pid, ticks)) => {
-            let ticks = ticks.parse().ok()?;
-            Some((pid.parse().ok()?, Some(ticks)))
-        }
-        None => Some((argument.parse().ok()?, None)),
-    }
+    let (pid, ticks) = argument.split_once('@').map_or((argument, None), |(pid, ticks)| (pid, Some(ticks)));
+    Some((pid.parse().ok()?, ticks.map(str::parse).transpose().ok()?))
 }
 
 fn inspect(kernel: &Kernel, pid: u32, ticks: Option<u64>) -> Result<Inspection, Refusal> {
@@ -376,7 +350,7 @@ fn end_all(targets: &[Target], args: &KillArgs, kernel: &Kernel, viewer: &Viewer
         let (reports, kernel, viewer) = (reports.clone(), kernel.clone(), viewer.clone());
         let (journal, leaders) = (journal.clone(), leaders.clone());
         let (key, ran, follows) = (target.key, target.ran.clone(), target.follows);
-        let order = Order { key, ran, signal: Signal::from(args.signal), follows, grace: args.grace };
+        let order = Order { key, ran, signal: args.signal, follows, grace: args.grace };
         thread::spawn(move || {
             let signal = order.signal;
             let deed = Journal::deed(&kernel, key, Some(signal));
@@ -413,7 +387,7 @@ fn outcome(target: &Target, report: SignalReport, args: &KillArgs) -> Option<boo
         }
         SignalReport::StillThere(state) => {
             let state = state.map(|state| format!(" (state {state})")).unwrap_or_default();
-            let hint = if Signal::from(args.signal) == Signal::Kill { "" } else { "; --signal KILL forces it" };
+            let hint = if args.signal == Signal::Kill { "" } else { "; --signal KILL forces it" };
             say(&format!("{pid} is still there after {} s{state}{hint}", args.grace.as_secs_f32()));
             Some(false)
         }
@@ -439,7 +413,7 @@ fn report_memory(global: &Global, targets: &[Target], before: Option<&Snapshot>,
     }
     let due = Instant::now() + TEARDOWN;
     loop {
-        let Ok(now) = ThisMachine::read_once(&global.sampling) else {
+        let Ok(now) = machine::read_once(&global.sampling) else {
             return say("the driver does not answer now, so it can't be seen what came back");
         };
         let listed = targets.iter().any(|target| now.find(target.key).is_some());

@@ -15,7 +15,7 @@ use crate::advice::supervisor::Supervisor;
 use crate::app::rows::together;
 use crate::gpu::activity::Activity;
 use crate::gpu::{Device, Driver, GpuProcess, Holder, ProcessKind, Reading, Snapshot, sight};
-use crate::platform::{Machine, ThisMachine};
+use crate::platform::machine;
 use crate::text::harmless;
 use crate::units::{Bytes, WallTime};
 
@@ -26,7 +26,7 @@ const UNKNOWN: &str = "?";
 
 /// Prints the processes that use VRAM. Exits with 1 if there is no driver or it does not answer.
 pub(super) fn run(global: &Global, json: bool) -> ExitCode {
-    let snapshot = match ThisMachine::read_once(&global.sampling) {
+    let snapshot = match machine::read_once(&global.sampling) {
         Ok(snapshot) => snapshot,
         Err(why) => return unread(&why),
     };
@@ -118,11 +118,8 @@ fn process_row(snapshot: &Snapshot, device: Option<&Device>, process: &GpuProces
         _ => format!("{}{UNKNOWN}", process.pid),
     };
     let kind = match process.kind {
-        ProcessKind::Compute => "compute",
-        ProcessKind::Graphics => "graphics",
-        ProcessKind::Both => "both",
-        ProcessKind::Mps => "mps",
         ProcessKind::Unlisted => "-",
+        kind => kind.into(),
     };
     [
         identity,

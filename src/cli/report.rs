@@ -12,7 +12,7 @@ use super::settings::Global;
 use crate::app::last::Story;
 use crate::gpu::Vantage;
 use crate::log::PastedLog;
-use crate::platform::{Machine, ThisMachine, here, regular};
+use crate::platform::{here, machine, regular};
 use crate::report::markdown::{Paper, Walked, markdown};
 use crate::report::redact::Names;
 use crate::runtime::last;
@@ -78,11 +78,6 @@ fn report(global: &Global, args: &ReportArgs) -> Result<ExitCode, String> {
     Ok(code)
 }
 
-/// The report of the terminal program's last log, for use without a terminal.
-pub(super) fn of_the_last(global: &Global) -> ExitCode {
-    run(global, &ReportArgs::default())
-}
-
 fn walked(story: &Story) -> Walked {
     let behind = story.behind.iter().map(|behind| (behind.title.clone(), behind.mark));
     Walked { behind: behind.collect(), freed: story.freed.clone(), works: story.works, rerun: None }
@@ -108,6 +103,6 @@ pub(super) fn names() -> Names {
     Names {
         users: said.chain([own]).chain(home).collect(),
         hosts: short.into_iter().chain([host]).chain(domains).collect(),
-        users_ignore_case: ThisMachine::SEEN_FROM.contains(&Vantage::Windows),
+        users_ignore_case: machine::SEEN_FROM.contains(&Vantage::Windows),
     }
 }

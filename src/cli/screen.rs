@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use super::diagnose::DiagnoseArgs;
 use super::output::refuse;
+use super::report::ReportArgs;
 use super::settings::Global;
 use crate::app::model::{Config, Palette, Source};
 use crate::gpu::guard::Viewer;
-use crate::platform::processes::Processes;
-use crate::platform::{Machine, ThisMachine, here, variable};
+use crate::platform::{here, machine, variable};
 use crate::runtime::demo::DemoMachine;
 use crate::runtime::journal::Journal;
 use crate::runtime::reader::{is_named_pipe, named_pipe, open_log};
@@ -32,7 +32,7 @@ pub(super) fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool)
         let _ = writeln!(stderr(), "TERM says that this terminal can't show a full screen; this is the plain report.");
     }
     if !can_be_drawn_on || !stdout().is_terminal() {
-        return if last { super::report::of_the_last(global) } else { plain(global, log, is_piped) };
+        return if last { super::report::run(global, &ReportArgs::default()) } else { plain(global, log, is_piped) };
     }
     let source = match source(global, file, last, is_piped) {
         Ok(source) => source,
@@ -41,7 +41,7 @@ pub(super) fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool)
     let (kernel, for_knowledge) = (global.kernel(), global.clone());
     let config = config(global, kernel.viewer());
     let start = Start {
-        config: if demo { of_the_demo(config) } else { config },
+        config: if demo { Config { viewer: DemoMachine::viewer(), source: Source::Demo, ..config } } else { config },
         sampling: (!demo).then(|| global.sampling.clone()),
         kernel,
         journal: Journal::new(here::state_folder()),
@@ -98,14 +98,10 @@ fn plain(global: &Global, log: Option<PathBuf>, is_piped: bool) -> ExitCode {
     super::diagnose::run(global, &DiagnoseArgs { file: log, ..DiagnoseArgs::default() })
 }
 
-fn of_the_demo(config: Config) -> Config {
-    Config { viewer: DemoMachine::viewer(), source: Source::Demo, ..config }
-}
-
 fn config(global: &Global, viewer: Viewer) -> Config {
     Config {
         viewer,
-        boot_id: ThisMachine::boot_id(),
+        boot_id: machine::boot_id(),
         interval: global.sampling.interval,
         read_only: global.read_only,
         keep_log: global.keep_log,

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use crate::app::keymap::{Keymap, Mistake, NAMES};
 use crate::app::model::Palette;
-use crate::platform::{Kernel, Machine, Sampling, ThisMachine, here, regular};
+use crate::platform::{Kernel, Sampling, here, machine, regular};
 
 /// More than any configuration has.
 const LARGEST: u64 = 1 << 20;
@@ -84,7 +84,7 @@ pub struct Global {
 impl Global {
     /// The processes; those that the configuration protects may not be signaled, and inside a Kubernetes pod none may be.
     pub fn kernel(&self) -> Kernel {
-        ThisMachine::kernel(&self.sampling, &self.protected, self.allow_kill)
+        machine::kernel(&self.sampling, &self.protected, self.allow_kill)
     }
 }
 

@@ -6,17 +6,10 @@ use std::collections::BTreeMap;
 use super::{GpuProcess, ProcessKind, Reading};
 use crate::units::Bytes;
 
-/// One row of one of the driver's lists.
+/// A PID on one device: in one of the driver's lists, or out of all the lists it stands in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListedRow {
+pub struct Row {
     /// As the driver gave it; may be another namespace's, or nonsense.
-    pub pid: u32,
-    pub used_bytes: Reading<Bytes>,
-}
-
-/// A PID on one device, out of all the lists it stands in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MergedRow {
     pub pid: u32,
     pub kind: ProcessKind,
     pub used_bytes: Reading<Bytes>,
@@ -34,19 +27,12 @@ pub fn row_figure(raw: u64, total: Option<Bytes>) -> Reading<Bytes> {
 
 /// Merges the three lists, by PID. A process in both the compute and the graphics list has the same memory in each,
 /// so the larger figure is taken, not the sum; a client of the multi-process service is that above all.
-pub fn merge(compute: &[ListedRow], graphics: &[ListedRow], mps: &[ListedRow]) -> Vec<MergedRow> {
-    let mut merged: BTreeMap<u32, MergedRow> = BTreeMap::new();
-    let lists = [(compute, ProcessKind::Compute), (graphics, ProcessKind::Graphics), (mps, ProcessKind::Mps)];
-    for (list, kind) in lists {
-        for row in list {
-            merged
-                .entry(row.pid)
-                .and_modify(|seen| {
-                    seen.kind = both(seen.kind, kind);
-                    seen.used_bytes = larger(seen.used_bytes.clone(), &row.used_bytes);
-                })
-                .or_insert_with(|| MergedRow { pid: row.pid, kind, used_bytes: row.used_bytes.clone() });
-        }
+pub fn merge(compute: &[Row], graphics: &[Row], mps: &[Row]) -> Vec<Row> {
+    let mut merged: BTreeMap<u32, Row> = BTreeMap::new();
+    for row in compute.iter().chain(graphics).chain(mps) {
+        let seen = merged.entry(row.pid).or_insert_with(|| row.clone());
+        seen.kind = both(seen.kind, row.kind);
+        seen.used_bytes = larger(seen.used_bytes.clone(), &row.used_bytes);
     }
     merged.into_values().collect()
 }
@@ -80,23 +66,21 @@ pub fn unaccounted(used: &Reading<Bytes>, rows: &[GpuProcess]) -> (Reading<Bytes
 mod tests {
     use super::*;
 
-    fn row(pid: u32, used_bytes: Reading<Bytes>) -> ListedRow {
-        ListedRow { pid, used_bytes }
+    use ProcessKind::{Compute, Graphics, Mps};
+
+    fn row(pid: u32, kind: ProcessKind, used_bytes: Reading<Bytes>) -> Row {
+        Row { pid, kind, used_bytes }
     }
 
     #[test]
     fn a_pid_in_both_lists_counts_once_with_its_larger_figure() {
-        let compute = [row(7, Reading::Known(Bytes::gib(2))), row(8, Reading::Known(Bytes::gib(1)))];
-        let graphics = [row(7, Reading::Known(Bytes::gib(3))), row(9, Reading::NotAvailable)];
+        let compute = [row(7, Compute, Reading::Known(Bytes::gib(2))), row(8, Compute, Reading::Known(Bytes::gib(1)))];
+        let graphics = [row(7, Graphics, Reading::Known(Bytes::gib(3))), row(9, Graphics, Reading::NotAvailable)];
         let merged = merge(&compute, &graphics, &[]);
         let shown: Vec<_> = merged.iter().map(|row| (row.pid, row.kind, row.used_bytes.value())).collect();
         assert_eq!(
             shown,
-            [
-                (7, ProcessKind::Both, Some(Bytes::gib(3))),
-                (8, ProcessKind::Compute, Some(Bytes::gib(1))),
-                (9, ProcessKind::Graphics, None)
-            ]
+            [(7, ProcessKind::Both, Some(Bytes::gib(3))), (8, Compute, Some(Bytes::gib(1))), (9, Graphics, None)]
         );
     }
 
@@ -105,15 +89,18 @@ mod tests {
         for (one, other) in
             [(Reading::NotAvailable, Reading::Known(Bytes(5))), (Reading::Known(Bytes(5)), Reading::Denied)]
         {
-            assert_eq!(merge(&[row(1, one)], &[row(1, other)], &[])[0].used_bytes, Reading::Known(Bytes(5)));
+            assert_eq!(
+                merge(&[row(1, Compute, one)], &[row(1, Graphics, other)], &[])[0].used_bytes,
+                Reading::Known(Bytes(5))
+            );
         }
     }
 
     #[test]
     fn a_client_of_the_multi_process_service_stays_one() {
-        let listed = [row(4, Reading::Known(Bytes(1)))];
-        let merged = merge(&listed, &[], &listed);
-        assert_eq!((merged.len(), merged[0].kind), (1, ProcessKind::Mps));
+        let [compute, mps] = [Compute, Mps].map(|kind| [row(4, kind, Reading::Known(Bytes(1)))]);
+        let merged = merge(&compute, &[], &mps);
+        assert_eq!((merged.len(), merged[0].kind), (1, Mps));
     }
 
     #[test]

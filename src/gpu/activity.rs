@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use strum::{EnumDiscriminants, EnumIs};
 
 use super::history::History;
 use super::usage::{Use, gpu_percent};
@@ -18,26 +19,18 @@ const BUSY_FOR: Duration = Duration::from_secs(60);
 /// A shorter time without use proves nothing: the activity is unknown until then.
 const IDLE_AFTER: Duration = Duration::from_secs(10);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Whether a process works. `Busy`: GPU use above 0 % or CPU use of 5 % or more within the last 60 s that were watched, or
+/// in the driver's last sample where nothing was watched yet; holds the latest such use. `Idle`: 0 % GPU and under 1 % CPU
+/// for as long as it was watched, at least [`IDLE_AFTER`]. `Unknown`: neither was seen, or not for long enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumDiscriminants, EnumIs)]
+#[strum_discriminants(name(ActivityWord), derive(Serialize, JsonSchema), serde(rename_all = "lowercase"))]
+#[strum_discriminants(doc = "Whether a process works, as the JSON has it.")]
 pub enum Activity {
-    /// GPU use above 0 % or CPU use of 5 % or more within the last 60 s that were watched, or in the driver's last
-    /// sample where nothing was watched yet. Holds the latest such use.
+    #[strum_discriminants(doc = "It used the GPU or the CPU within the last 60 s.")]
     Busy(Use),
-    /// 0 % GPU and under 1 % CPU for as long as it was watched, at least [`IDLE_AFTER`].
+    #[strum_discriminants(doc = "It used neither for as long as it was watched.")]
     Idle(Duration),
-    /// Neither was seen, or not for long enough.
-    Unknown,
-}
-
-/// Whether a process works, as the JSON has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ActivityWord {
-    /// It used the GPU or the CPU within the last 60 s.
-    Busy,
-    /// It used neither for as long as it was watched.
-    Idle,
-    /// It was not watched, or not for long enough.
+    #[strum_discriminants(doc = "It was not watched, or not for long enough.")]
     Unknown,
 }
 
@@ -55,23 +48,6 @@ impl Activity {
     fn in_the_last_sample(device: Option<&Device>, process: &GpuProcess) -> Activity {
         let used = Use { gpu_percent: gpu_percent(device, process), cpu_percent: None };
         if used.is_busy() { Activity::Busy(used) } else { Activity::Unknown }
-    }
-
-    pub fn is_busy(&self) -> bool {
-        matches!(self, Activity::Busy(_))
-    }
-
-    /// In a word, for JSON.
-    pub fn word(&self) -> ActivityWord {
-        match self {
-            Activity::Busy(_) => ActivityWord::Busy,
-            Activity::Idle(_) => ActivityWord::Idle,
-            Activity::Unknown => ActivityWord::Unknown,
-        }
-    }
-
-    pub fn is_idle(&self) -> bool {
-        matches!(self, Activity::Idle(_))
     }
 }
 

@@ -4,12 +4,14 @@
 use super::{GpuProcess, ProcessKey};
 
 /// A signal a person can ask for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, clap::ValueEnum)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Signal {
-    /// Asks it to close.
+    /// Ask it to close.
     Term,
+    /// As Ctrl-C does.
     Int,
+    /// Force it.
     Kill,
 }
 

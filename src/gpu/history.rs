@@ -177,7 +177,7 @@ impl History {
 
 fn watch(before: Option<Watch>, device: &Device, process: &GpuProcess, now: WallTime) -> Watch {
     let ticks = process.cpu_ticks.value();
-    let before = before.filter(|before| !gap(before, now));
+    let before = before.filter(|before| is_watched(before.last_seen, now));
     let cpu_percent = before.and_then(|before| cpu_percent(&before, ticks, now));
     let used = Use { gpu_percent: gpu_percent(Some(device), process), cpu_percent };
     let earlier = before.and_then(|before| before.busy);
@@ -199,12 +199,7 @@ fn cpu_percent(before: &Watch, ticks: Option<u64>, now: WallTime) -> Option<u64>
     used.saturating_mul(1000 * 100 / TICKS_PER_SECOND).checked_div(milliseconds)
 }
 
-/// True if nobody watched in between (paused, suspended, the clock was set), so nothing is known about that time.
-fn gap(before: &Watch, now: WallTime) -> bool {
-    !is_watched(before.last_seen, now)
-}
-
-/// Whether the time since then was watched.
+/// Whether the time since then was watched: not where the program was paused or suspended, or the clock was set.
 fn is_watched(last_seen: WallTime, now: WallTime) -> bool {
     (0..=LONGEST_GAP).contains(&now.0.duration_since(last_seen.0).as_secs())
 }

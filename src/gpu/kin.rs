@@ -2,8 +2,11 @@
 //! does not list; and what narrows the view. The groups are formed where /proc is read; see `GpuProcess::group`.
 
 use schemars::JsonSchema;
+use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
+use serde_with::SerializeDisplay;
+use strum::{Display, EnumString};
 
 use super::recognise::kin::is_named_as_a_worker;
 use super::{GpuProcess, ProcessKey, Snapshot};
@@ -23,33 +26,40 @@ pub struct Holder {
 impl<'de> Deserialize<'de> for Holder {
     /// Streams of earlier versions lack some fields.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut map = Map::deserialize(deserializer)?;
-        for (field, usual) in
-            [("kind", Value::from("unlisted")), ("proved", true.into()), ("gpus", Value::from(vec![0; 0]))]
-        {
-            map.entry(field).or_insert(usual);
+        #[derive(Deserialize)]
+        struct Beside {
+            devices: Vec<String>,
+            #[serde(default)]
+            gpus: Vec<u32>,
         }
-        let devices = super::wire::take(&mut map, "devices")?;
-        let gpus = super::wire::take(&mut map, "gpus")?;
-        let process = serde_json::from_value(Value::Object(map)).map_err(serde::de::Error::custom)?;
-        Ok(Holder { process, devices, gpus })
+        let mut map = Map::deserialize(deserializer)?;
+        map.entry("kind").or_insert("unlisted".into());
+        map.entry("proved").or_insert(true.into());
+        let map = Value::Object(map);
+        let Beside { devices, gpus } = Beside::deserialize(&map).map_err(D::Error::custom)?;
+        Ok(Holder { process: GpuProcess::deserialize(map).map_err(D::Error::custom)?, devices, gpus })
     }
 }
 
 /// What narrows the view from where a reading was taken: `container`, `kubernetes`, `slurm:JOB` (within a job), `slurm`
 /// (a node outside a job), `scheduler:NAME`, `wsl`, `windows`, `macos`, or a word of a later version.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(into = "String", from = "String")]
+#[derive(Clone, Debug, PartialEq, Eq, SerializeDisplay, Deserialize, JsonSchema, Display, EnumString)]
+#[serde(from = "String")]
+#[schemars(with = "String")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Vantage {
     /// `container`: one with a PID namespace of its own, so that processes outside it have no name here.
     Container,
     /// `kubernetes`: a container that it runs.
     Kubernetes,
     /// `slurm:81234`: inside that job, where only its cards may be opened.
+    #[strum(to_string = "slurm:{0}")]
     SlurmJob(String),
     /// `slurm`: a node of such a cluster, outside any job.
+    #[strum(to_string = "slurm")]
     SlurmLogin,
     /// `scheduler:pbs`: inside a job of another scheduler, by its short name.
+    #[strum(to_string = "scheduler:{0}")]
     Scheduler(String),
     /// `wsl`: Windows' Linux, where the driver tells no process's memory.
     Wsl,
@@ -58,39 +68,16 @@ pub enum Vantage {
     /// `macos`: a build for macOS, which reads no GPUs.
     Macos,
     /// A word of a later version.
+    #[strum(default)]
     Other(String),
-}
-
-impl From<Vantage> for String {
-    fn from(vantage: Vantage) -> String {
-        match vantage {
-            Vantage::Container => "container".into(),
-            Vantage::Kubernetes => "kubernetes".into(),
-            Vantage::SlurmJob(job) => format!("slurm:{job}"),
-            Vantage::SlurmLogin => "slurm".into(),
-            Vantage::Scheduler(name) => format!("scheduler:{name}"),
-            Vantage::Wsl => "wsl".into(),
-            Vantage::Windows => "windows".into(),
-            Vantage::Macos => "macos".into(),
-            Vantage::Other(word) => word,
-        }
-    }
 }
 
 impl From<String> for Vantage {
     fn from(word: String) -> Vantage {
-        if let Some(name) = word.strip_prefix("scheduler:") {
-            return Vantage::Scheduler(name.to_owned());
-        }
-        match (word.as_str(), word.strip_prefix("slurm:")) {
-            (_, Some(job)) => Vantage::SlurmJob(job.to_owned()),
-            ("container", None) => Vantage::Container,
-            ("kubernetes", None) => Vantage::Kubernetes,
-            ("slurm", None) => Vantage::SlurmLogin,
-            ("wsl", None) => Vantage::Wsl,
-            ("windows", None) => Vantage::Windows,
-            ("macos", None) => Vantage::Macos,
-            (_, None) => Vantage::Other(word),
+        match word.split_once(':') {
+            Some(("slurm", job)) => Vantage::SlurmJob(job.to_owned()),
+            Some(("scheduler", name)) => Vantage::Scheduler(name.to_owned()),
+            _ => word.parse().unwrap_or(Vantage::Other(word)),
         }
     }
 }

@@ -9,10 +9,9 @@ pub mod kin;
 pub mod names;
 mod system;
 mod tools;
-mod traits;
 
+pub use invocation::Traits;
 pub use system::protected;
-pub use traits::Traits;
 
 use invocation::Invocation;
 

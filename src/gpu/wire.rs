@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use schemars::{Schema, json_schema};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Error, MapAccess};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// Declares a struct of plain fields and `Reading` fields with the wire form of the contract.
 /// Unknown fields are ignored when reading, so that the stream may grow.
@@ -26,6 +26,14 @@ macro_rules! readings {
         }
 
         impl $name {
+            /// One without a figure, for this reason.
+            pub(crate) fn unread(reason: &$crate::gpu::reading::Reading<std::convert::Infallible>) -> $name {
+                $name {
+                    $( $plain: Default::default(), )*
+                    $( $reading: reason.clone().map(|never| match never {}), )*
+                }
+            }
+
             /// Writes all fields except `left_out`, which the caller writes in a form of its own.
             pub(crate) fn write_fields<M>(&self, map: &mut M, left_out: &str) -> Result<(), M::Error>
             where
@@ -45,6 +53,12 @@ macro_rules! readings {
                     }
                 )*
                 Ok(())
+            }
+        }
+
+        impl Default for $name {
+            fn default() -> $name {
+                $name::unread(&$crate::gpu::reading::Reading::NotAvailable)
             }
         }
 
@@ -142,16 +156,7 @@ pub(crate) fn next<'de, T: Deserialize<'de>, A: MapAccess<'de>>(map: &mut A, fie
 
 /// A field that is not there reads as null.
 pub(crate) fn missing<T: DeserializeOwned, E: Error>(field: &str) -> Result<T, E> {
-    from_field(Value::Null, field)
-}
-
-/// Takes one field out of a JSON object; an absent one reads as null.
-pub(crate) fn take<T: DeserializeOwned, E: Error>(map: &mut Map<String, Value>, field: &str) -> Result<T, E> {
-    from_field(map.remove(field).unwrap_or(Value::Null), field)
-}
-
-fn from_field<T: DeserializeOwned, E: Error>(value: Value, field: &str) -> Result<T, E> {
-    serde_json::from_value(value).map_err(|error| E::custom(format!("{field}: {error}")))
+    serde_json::from_value(Value::Null).map_err(|error| E::custom(format!("{field}: {error}")))
 }
 
 #[cfg(test)]

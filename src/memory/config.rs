@@ -14,73 +14,51 @@ use super::shape::{Experts, Figures, MOST_LAYERS, Mla, Recurrent, SharedKv, Wind
 /// Longer than any real one.
 pub const MOST_BYTES: usize = 4 << 20;
 
-/// The figures that count, as the file names them; `Inner` is what a text model nested in it may be, at most once.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Config<Inner> {
-    model_type: Option<String>,
-    text_config: Option<Box<Inner>>,
-    vision_config: Option<Vision>,
-    quantization_config: Option<Value>,
-    compression_config: Option<Value>,
-    rope_parameters: Option<Value>,
-    rope_scaling: Option<Value>,
-    num_hidden_layers: Option<u64>,
-    hidden_size: Option<u64>,
-    intermediate_size: Loose,
-    num_attention_heads: Option<u64>,
-    num_key_value_heads: Option<u64>,
-    head_dim: Option<u64>,
-    vocab_size: Option<u64>,
-    global_head_dim: Option<u64>,
-    num_global_key_value_heads: Option<u64>,
-    attention_k_eq_v: Option<bool>,
-    num_kv_shared_layers: Option<u64>,
-    hidden_size_per_layer_input: Option<u64>,
-    use_double_wide_mlp: Option<bool>,
-    tie_word_embeddings: Option<bool>,
-    max_position_embeddings: Option<u64>,
-    dtype: Option<String>,
-    torch_dtype: Option<String>,
-    sliding_window: Option<u64>,
-    use_sliding_window: Option<bool>,
-    layer_types: Option<Vec<String>>,
-    sliding_window_pattern: Option<u64>,
-    kv_lora_rank: Option<u64>,
-    q_lora_rank: Option<u64>,
-    qk_rope_head_dim: Option<u64>,
-    qk_nope_head_dim: Option<u64>,
-    v_head_dim: Option<u64>,
-    index_head_dim: Option<u64>,
-    n_routed_experts: Option<u64>,
-    num_experts: Option<u64>,
-    num_local_experts: Option<u64>,
-    num_experts_per_tok: Option<u64>,
-    moe_intermediate_size: Option<u64>,
-    n_shared_experts: Option<u64>,
-    first_k_dense_replace: Option<u64>,
-    interleave_moe_layer_step: Option<u64>,
-    moe_latent_size: Option<u64>,
-    routed_expert_hidden_size: Option<u64>,
-    full_attention_interval: Option<u64>,
-    hybrid_override_pattern: Option<String>,
-    mamba_num_heads: Option<u64>,
-    mamba_n_heads: Option<u64>,
-    mamba_head_dim: Option<u64>,
-    mamba_d_head: Loose,
-    ssm_state_size: Option<u64>,
-    mamba_d_state: Option<u64>,
-    n_groups: Loose,
-    mamba_n_groups: Option<u64>,
-    conv_kernel: Loose,
-    mamba_d_conv: Option<u64>,
-    moe_shared_expert_intermediate_size: Option<u64>,
-    shared_intermediate_size: Option<u64>,
-    linear_conv_kernel_dim: Option<u64>,
-    linear_key_head_dim: Option<u64>,
-    linear_num_key_heads: Option<u64>,
-    linear_value_head_dim: Option<u64>,
-    linear_num_value_heads: Option<u64>,
+/// Declares what is read of a config.json: names of whole numbers, and fields of other types.
+macro_rules! config {
+    (numbers { $($number:ident)* } others { $($other:ident: $of:ty,)* }) => {
+        /// The figures that count, as the file names them; `Inner` is what a text model nested in it may be, at most once.
+        #[derive(Debug, Default, Deserialize)]
+        #[serde(default)]
+        struct Config<Inner> {
+            $($number: Option<u64>,)*
+            $($other: $of,)*
+        }
+    };
+}
+
+config! {
+    numbers {
+        num_hidden_layers hidden_size num_attention_heads num_key_value_heads head_dim vocab_size global_head_dim
+        num_global_key_value_heads num_kv_shared_layers hidden_size_per_layer_input max_position_embeddings
+        sliding_window sliding_window_pattern kv_lora_rank q_lora_rank qk_rope_head_dim qk_nope_head_dim v_head_dim
+        index_head_dim n_routed_experts num_experts num_local_experts num_experts_per_tok moe_intermediate_size
+        n_shared_experts first_k_dense_replace interleave_moe_layer_step moe_latent_size routed_expert_hidden_size
+        full_attention_interval mamba_num_heads mamba_n_heads mamba_head_dim ssm_state_size mamba_d_state
+        mamba_n_groups mamba_d_conv moe_shared_expert_intermediate_size shared_intermediate_size
+        linear_conv_kernel_dim linear_key_head_dim linear_num_key_heads linear_value_head_dim linear_num_value_heads
+    }
+    others {
+        model_type: Option<String>,
+        text_config: Option<Box<Inner>>,
+        vision_config: Option<Vision>,
+        quantization_config: Option<Value>,
+        compression_config: Option<Value>,
+        rope_parameters: Option<Value>,
+        rope_scaling: Option<Value>,
+        intermediate_size: Loose,
+        attention_k_eq_v: Option<bool>,
+        use_double_wide_mlp: Option<bool>,
+        tie_word_embeddings: Option<bool>,
+        dtype: Option<String>,
+        torch_dtype: Option<String>,
+        use_sliding_window: Option<bool>,
+        layer_types: Option<Vec<String>>,
+        hybrid_override_pattern: Option<String>,
+        mamba_d_head: Loose,
+        n_groups: Loose,
+        conv_kernel: Loose,
+    }
 }
 
 impl<Inner> Config<Inner> {

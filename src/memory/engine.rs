@@ -5,12 +5,12 @@
 use strum::EnumDiscriminants;
 
 use super::cache::kv_cache;
+use super::estimate::SPARE;
 use super::estimate::{Estimate, estimate};
 use super::ggml::GgmlType;
 use super::inference::{self, Generating};
 use super::settings::Settings;
 use super::shape::ModelShape;
-use super::spare::SPARE;
 use super::training::{self, Training};
 use super::{sglang, vllm};
 use crate::units::Bytes;

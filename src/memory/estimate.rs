@@ -1,15 +1,21 @@
 //! Owns the sum for llama.cpp and Ollama on one machine: weights, KV cache, recurrent state, compute buffer and what
-//! the driver's context takes, each as fact or "about" or unknown with its reason, and whether the sum fits.
-//! Source: the formulas of the modules below, as of 2026-11-20. Bytes. Knows nothing of this machine.
+//! the driver's context takes, each as fact or "about" or unknown with its reason; and what must stay free on a GPU so that
+//! a model counts as fitting, for every surface that says so; and which matrices are copied to the GPU while a batch is
+//! computed.
+//! Source: the formulas of the modules below, as of 2026-11-20, and llama.cpp 0.6.0's common/fit.cpp (`-fitt`, 1024 MiB a
+//! GPU; in use from 0.5 on), read on 2026-11-21. Bytes. vLLM and SGLang have a share of their own instead. Knows nothing of
+//! this machine.
+
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::cache::{self, CacheSums};
 use super::compute::{self, Graph, Place};
-use super::passing;
 use super::settings::{Backend, Outputs, Settings};
 use super::shape::{Is, ModelShape};
+use super::weights::{self, first_on_gpu, place};
 use crate::units::Bytes;
 
 /// What CUDA's context takes on a GPU beside the program's own buffers: seen were 153 to 500 MiB.
@@ -207,7 +213,7 @@ fn graph(shape: &ModelShape, settings: &Settings, place: Place) -> Result<(Graph
     let attends = layers.iter().any(|layer| layer.cache.is_some());
     let context = settings.context_tokens(shape.context_trained).ok_or("the context is not known or too large")?;
     let takes = matches!(place, Place::Only | Place::First);
-    let (passing, passing_pair) = if takes { passing::largest(shape, settings) } else { (0, 0) };
+    let (passing, passing_pair) = if takes { largest_passing(shape, settings) } else { (0, 0) };
     let graph = Graph {
         embedding: shape.embedding,
         heads: shape.heads,
@@ -232,4 +238,61 @@ fn graph(shape: &ModelShape, settings: &Settings, place: Place) -> Result<(Graph
         place,
     };
     Ok((graph, context))
+}
+
+/// What stays free on each GPU: llama.cpp wants that much, and elsewhere estimates are "about" and needs change.
+pub(crate) const SPARE: Bytes = Bytes::gib(1);
+
+/// What must be free for `total`, in which `buffer` is the compute buffer: the margin for that buffer is part
+/// of what stays free.
+pub(super) fn wanted(total: Bytes, buffer: u64) -> Bytes {
+    let margin = Bytes(compute::margin(buffer));
+    total.less(margin).plus(margin.max(SPARE))
+}
+
+impl Estimate {
+    /// What must be free on so many GPUs together so that it fits llama.cpp; `None` where a part is not known.
+    pub fn wanted(&self, cards: u64) -> Option<Bytes> {
+        let cards = cards.max(1);
+        let margin = compute::margin(self.compute.bytes?.0 / cards).saturating_mul(cards);
+        Some(self.total()?.less(Bytes(margin)).plus(Bytes(margin.max(SPARE.0.saturating_mul(cards)))))
+    }
+}
+
+/// Bytes of the largest matrix that stays in system memory with these settings, and of the two largest of one layer; 0
+/// where all layers are on the GPU. About a third of a layer's experts where the tensors are not known one by one.
+fn largest_passing(shape: &ModelShape, settings: &Settings) -> (u64, u64) {
+    let loaded = shape.layer_count();
+    let first = first_on_gpu(loaded, settings.gpu_layers.unwrap_or(u64::MAX));
+    let experts = first.max(settings.host_experts.min(loaded));
+    if shape.tensors.is_empty() {
+        let sums = shape.weights.as_ref().map_or(&[][..], |sums| &sums.layers);
+        let on_host = (0_u64..).zip(sums).filter(|(layer, _)| *layer < experts);
+        let one = on_host.map(|(_, layer)| layer.experts / 3).max().unwrap_or(0);
+        return (one, one.saturating_mul(2));
+    }
+    let mut largest = BTreeMap::<usize, [u64; 2]>::new();
+    for tensor in shape.tensors.iter().filter(|tensor| tensor.dims.len() > 1) {
+        let layer = match place(&tensor.name) {
+            weights::Place::Layer(layer) if (layer as u64) < first => layer,
+            weights::Place::Expert(layer) if (layer as u64) < experts => layer,
+            _ => continue,
+        };
+        let [one, two] = largest.entry(layer).or_default();
+        (*one, *two) = ((*one).max(tensor.bytes), (*two).max(tensor.bytes.min(*one)));
+    }
+    let one = largest.values().map(|[one, _]| *one).max();
+    let both = largest.values().map(|[one, two]| one.saturating_add(*two)).max();
+    (one.unwrap_or(0), both.unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_margin_of_an_estimate_is_part_of_what_is_spare() {
+        assert_eq!(wanted(Bytes::gib(5), 100 << 20), Bytes::gib(6).less(Bytes::mib(64)));
+        assert_eq!(wanted(Bytes::gib(30), 20 << 30), Bytes::gib(30), "a tenth of 20 GiB is more");
+    }
 }

@@ -4,7 +4,6 @@
 //! Source: ggml's gguf.cpp as of 2026-11-20. Knows nothing of what the figures mean for memory.
 
 mod cursor;
-mod error;
 mod metadata;
 #[cfg(test)]
 pub(super) mod testing;
@@ -14,7 +13,7 @@ use std::io::{Read, Seek};
 
 use super::ggml::GgmlType;
 use cursor::Cursor;
-pub use error::GgufError;
+pub use cursor::GgufError;
 pub use metadata::{Metadata, Value};
 
 /// More than any file has; a Mixture of 61 layers has 1 086.
@@ -115,7 +114,7 @@ fn read_tensor<R: Read + Seek>(cursor: &mut Cursor<R>) -> Result<(TensorInfo, u6
     let name = cursor.string("bytes of a tensor's name", MOST_NAME)?;
     let count = cursor.u32()?;
     if count > MOST_DIMS {
-        return Err(GgufError::TooMany { what: "dimensions", count: count.into(), most: MOST_DIMS.into() });
+        return Err(GgufError::TooMany("dimensions", count.into(), MOST_DIMS.into()));
     }
     let mut dims = (0..count).map(|_| cursor.u64()).collect::<Result<Vec<u64>, GgufError>>()?;
     if dims.is_empty() {

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 
 use super::{data, table};
-use crate::units::Bytes;
+use crate::units::{Bytes, whole};
 
 /// Bits of a weight, with their scales: halves, fp8, and the 4-bit GGUF files (6.81 GB for FLUX.1's 11.9 billion).
 const WIDTHS: [(&str, f64); 3] = [("16 bits", 16.0), ("8 bits (fp8)", 8.0), ("4 bits (GGUF Q4)", 4.6)];
@@ -54,13 +54,8 @@ fn with_dashes(name: &str) -> String {
     name.to_lowercase().replace(['_', ' '], "-")
 }
 
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "counts of parameters are positive and small"
-)]
 fn bytes(billions: f64, bits: f64) -> Bytes {
-    Bytes((billions * 1e9 * bits / 8.0) as u64)
+    Bytes(whole((billions * 1e9 * bits / 8.0).trunc()))
 }
 
 impl ImageModel {

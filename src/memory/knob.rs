@@ -69,19 +69,14 @@ pub struct Knob {
     pub step: fn(&Engine) -> Option<Engine>,
     /// Whether its fix is known to free nothing: experts in RAM for a model without experts.
     pub frees_nothing: fn(&Engine, &ModelShape) -> bool,
-    /// How a person turns it by hand; `None` where they can't.
-    pub dial: Option<Dial>,
-}
-
-/// How a knob is turned by hand.
-pub struct Dial {
-    pub label: fn(&Engine) -> &'static str,
-    /// Whether it changes what this model takes.
+    /// What it is called where a person turns it by hand; `None` for its name.
+    pub label: Option<fn(&Engine) -> &'static str>,
+    /// Whether turning it changes what this model takes.
     pub is_shown: fn(&Engine, &ModelShape) -> bool,
-    /// The values in order, the one that takes least first.
-    pub ladder: fn(&Engine, &ModelShape) -> Vec<u64>,
-    /// The engine's value in words.
-    pub shown: fn(&Engine, &ModelShape) -> String,
+    /// The values to turn it through, the one that takes least first; `None` where a person can't.
+    pub ladder: Option<fn(&Engine, &ModelShape) -> Vec<u64>>,
+    /// The engine's value in words; `None` for the number.
+    pub shown: Option<fn(&Engine, &ModelShape) -> String>,
 }
 
 impl Knob {
@@ -102,7 +97,10 @@ impl Knob {
         proposals: |_| Vec::new(),
         step: |_| None,
         frees_nothing: |_, _| false,
-        dial: None,
+        label: None,
+        is_shown: |_, _| true,
+        ladder: None,
+        shown: None,
     };
 
     pub fn has(&self, engine: &Engine) -> bool {
@@ -205,8 +203,19 @@ impl Knob {
         (ladder.iter().any(|place| *place < here), ladder.iter().any(|place| *place > here))
     }
 
+    /// What it is called where a person turns it by hand.
+    pub fn label(&self, engine: &Engine) -> &'static str {
+        self.label.map_or(self.name, |label| label(engine))
+    }
+
+    /// The engine's value in words, where a person can turn it.
+    pub fn shown(&self, engine: &Engine, shape: &ModelShape) -> Option<String> {
+        let shown = self.shown.map(|shown| shown(engine, shape));
+        self.ladder.map(|_| shown.unwrap_or_else(|| self.value(engine, shape).to_string()))
+    }
+
     fn ladder(&self, engine: &Engine, shape: &ModelShape) -> Vec<u64> {
-        self.dial.as_ref().map_or_else(Vec::new, |dial| (dial.ladder)(engine, shape))
+        self.ladder.map_or_else(Vec::new, |ladder| ladder(engine, shape))
     }
 }
 

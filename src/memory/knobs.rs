@@ -76,7 +76,7 @@ pub(crate) fn dials(engine: &Engine, shape: &ModelShape) -> Vec<&'static Knob> {
 }
 
 fn is_turned_by_hand(knob: &Knob, engine: &Engine, shape: &ModelShape) -> bool {
-    knob.has(engine) && knob.dial.as_ref().is_some_and(|dial| (dial.is_shown)(engine, shape))
+    knob.has(engine) && knob.ladder.is_some() && (knob.is_shown)(engine, shape)
 }
 
 /// What a command line says of this engine's knobs, in its order.

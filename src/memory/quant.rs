@@ -3,12 +3,10 @@
 //! at another quantisation, or of one that is only known by its shapes, can be summed. Names as of 2026-11-21
 //! (llama.cpp 0.6.0). Knows nothing of files.
 
-mod mix;
 mod rules;
 mod table;
 
-pub(crate) use mix::{mixed, named, plain};
-pub(crate) use rules::{Model, Shape};
+pub(crate) use rules::{Model, Shape, mixed, named, plain};
 use table::TABLE;
 
 /// The mixes that are offered, from the largest to the smallest: those that most models are given out in.

@@ -8,11 +8,10 @@ use serde::Serialize;
 use super::cache;
 use super::compute;
 use super::compute::Place;
-use super::estimate::{CONTEXT_BYTES, buffer_on};
-use super::largest::largest;
+use super::estimate::{self, CONTEXT_BYTES, buffer_on};
+use super::fits::largest;
 use super::settings::Settings;
 use super::shape::ModelShape;
-use super::spare;
 use super::weights::first_on_gpu;
 use crate::units::Bytes;
 
@@ -57,7 +56,7 @@ impl Share {
     /// What must be free on the GPU so that it fits, see `spare`; nothing where nothing goes there.
     pub fn wanted(&self) -> Bytes {
         let total = self.total();
-        if total == Bytes::ZERO { total } else { spare::wanted(total, self.compute) }
+        if total == Bytes::ZERO { total } else { estimate::wanted(total, self.compute) }
     }
 }
 

@@ -4,7 +4,6 @@
 //! Knows nothing of this machine's files.
 
 mod names;
-mod near;
 
 use std::sync::OnceLock;
 
@@ -12,9 +11,9 @@ use super::data;
 use super::quant;
 use super::shape::{Figures, Is, ModelShape, Storage, from_gguf};
 use crate::packed;
-pub use names::{called, find};
+use crate::units::whole;
+pub use names::{called, find, near, suggestion};
 use names::{telling, without_quantization};
-pub use near::{near, suggestion};
 
 /// The folder knowledge/models/, packed by `build.rs`.
 static EMBEDDED: &str = include_str!(concat!(env!("OUT_DIR"), "/models"));
@@ -93,11 +92,7 @@ pub fn shape(row: &Figures, mix: &str) -> ModelShape {
 }
 
 fn count(billions: f64) -> Option<u64> {
-    if !(0.001..=100_000.0).contains(&billions) {
-        return None;
-    }
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "held to 10^5 above")]
-    Some((billions * 1e9).round() as u64)
+    (0.001..=100_000.0).contains(&billions).then(|| whole(billions * 1e9))
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@ use std::io::Cursor;
 
 use proptest::prelude::*;
 
+use super::fits::largest_context;
 use super::gguf::Value;
 use super::gguf::testing::Builder;
-use super::search::largest_context;
 use super::shape::{Compressing, Figures, Recurrent, Window, from_gguf};
 use super::*;
 use crate::units::Bytes;
@@ -221,11 +221,11 @@ proptest! {
             let shape = from_gguf(&read.figures.as_gguf("Q4_K_M"));
             let _ = estimate(&shape, &Settings { context: Some(number), ..Settings::default() });
             let _ = vllm::estimate(&shape, &vllm::Serving { max_model_len: Some(number), ..vllm::Serving::default() });
-            let step = training::Step { batch: number, length, checkpointing: false, flash_attention: false };
-            let _ = training::estimate(&shape, &training::Training {
-                recipe: training::Recipe::Qlora(number),
-                optimizer: training::Optimizer::AdamW,
-                sharing: training::Sharing { stage: 3, cards: number, offload: false, fsdp: false },
+            let step = Step { batch: number, length, checkpointing: false, flash_attention: false };
+            let _ = training::estimate(&shape, &Training {
+                recipe: Recipe::Qlora(number),
+                optimizer: Optimizer::AdamW,
+                sharing: Sharing { stage: 3, cards: number, offload: false, fsdp: false },
                 step,
             }).total();
             let serving = sglang::Serving::of_card(Some(Bytes(length)), number);

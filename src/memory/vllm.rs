@@ -38,17 +38,7 @@ pub struct Serving {
 
 impl Default for Serving {
     fn default() -> Serving {
-        Serving {
-            max_model_len: None,
-            utilization: USUAL_UTILIZATION,
-            kv_half_bytes: 4,
-            tensor_parallel: 1,
-            pipeline_parallel: 1,
-            batched_tokens: 2048,
-            sequences: 256,
-            usual_at_once: (2048, 256),
-            eager: false,
-        }
+        Serving::of_card(None)
     }
 }
 
@@ -61,7 +51,17 @@ impl Serving {
             Some(70..) => (8192, 1024),
             _ => (2048, 256),
         };
-        Serving { batched_tokens, sequences, usual_at_once: (batched_tokens, sequences), ..Serving::default() }
+        Serving {
+            max_model_len: None,
+            utilization: USUAL_UTILIZATION,
+            kv_half_bytes: 4,
+            tensor_parallel: 1,
+            pipeline_parallel: 1,
+            batched_tokens,
+            sequences,
+            usual_at_once: (batched_tokens, sequences),
+            eager: false,
+        }
     }
 
     /// The same with so many tokens and sequences at once, where they are given: of what is not, vLLM takes as many

@@ -3,7 +3,7 @@
 //! on 2026-11-21.
 
 use super::engine::Engine;
-use super::search::{best_layers, fewest_host_experts, largest_context};
+use super::fits::{best_layers, fewest_host_experts, largest_context};
 use super::settings::Settings;
 use super::shape::ModelShape;
 use crate::units::Bytes;

@@ -1,14 +1,13 @@
-//! Owns what the program asks of an operating system: a trait for GPUs and processes, and the types that it and the
-//! functions for everything else speak of. Names no system.
+//! Owns the types that what is asked of an operating system speaks of: how GPUs are read, what watching them reports,
+//! what the system asks of this program. Names no system.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crossterm::event::Event;
 
-use super::processes::Processes;
-use crate::gpu::{Header, Snapshot, Vantage};
+use crate::gpu::{Header, Snapshot};
 
 /// How this machine's GPUs are read.
 #[derive(Clone, Debug, Default)]
@@ -42,12 +41,14 @@ impl News {
     }
 }
 
-/// Writes a line of that stream at once.
-pub(super) fn write_line(out: &mut impl Write, value: &impl serde::Serialize) -> io::Result<()> {
+/// Writes a line of that stream at once and says whether somebody still reads it: that nobody does is no error.
+pub(super) fn write_line(out: &mut impl Write, value: &impl serde::Serialize) -> io::Result<bool> {
     let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');
-    out.write_all(&line)?;
-    out.flush()
+    match out.write_all(&line).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        written => written.map(|()| true),
+    }
 }
 
 /// Sets the time between readings of a watch that runs.
@@ -66,12 +67,6 @@ pub enum Asked {
     End(i32),
 }
 
-/// A pipe that can be read with a time limit.
-pub trait Pipe: Read + Send {
-    /// Reads what is there: `Some(0)` at the end of the pipe, `None` if nothing came in time.
-    fn read_within(&mut self, block: &mut [u8], patience: Option<Duration>) -> io::Result<Option<usize>>;
-}
-
 /// What came from the terminal.
 #[derive(Debug)]
 pub enum Typed {
@@ -81,35 +76,6 @@ pub enum Typed {
     /// is how a paste that arrives as keys is recognized.
     Events(Vec<Event>),
     Nothing,
-}
-
-/// The terminal that a person types into.
-pub trait Input: Send + 'static {
-    /// Waits for the next input, at most this long.
-    fn next(&mut self, block: &mut [u8], patience: Option<Duration>) -> io::Result<Typed>;
-}
-
-/// Reads this machine's GPUs and processes.
-pub trait Machine {
-    /// Why this build neither reads GPUs nor signals processes; `None` where it does both.
-    const LOGS_ONLY: Option<&'static str>;
-    /// Where every reading of this build was taken, in addition to what the machine shows.
-    const SEEN_FROM: &'static [Vantage];
-
-    type Kernel: Processes;
-
-    /// The machine's processes. Those `spared` by name may not be signaled, and inside a Kubernetes pod none may be
-    /// unless `allow_kill` is set.
-    fn kernel(sampling: &Sampling, spared: &[String], allow_kill: bool) -> Self::Kernel;
-    /// One reading within a deadline, or why there is none.
-    fn read_once(sampling: &Sampling) -> Result<Snapshot, String>;
-    /// Reads again and again until `tell` answers that nobody listens.
-    fn watch(sampling: Sampling, tell: impl Fn(News) -> bool + Send + 'static) -> io::Result<SetPace>;
-    /// Writes readings to standard output, one per line, until `count` are written or the output closes. If `paced`,
-    /// the interval is read from standard input.
-    fn sample(sampling: &Sampling, count: Option<u64>, paced: bool) -> io::Result<()>;
-    /// Identifies this boot of the machine: PIDs mean the same processes only within one boot.
-    fn boot_id() -> Option<String>;
 }
 
 /// The value of an environment variable that is set and not empty.

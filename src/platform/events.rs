@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crossterm::event::{Event, poll, read};
 
-use super::contract::{Input, Typed};
+use super::contract::Typed;
 
 /// What crossterm reads from the terminal.
 pub(crate) struct Events<F> {
@@ -23,8 +23,9 @@ const AT_ONCE: Duration = Duration::from_millis(1);
 /// After this long without input it is checked whether the terminal still exists.
 const GLANCE: Duration = Duration::from_secs(2);
 
-impl<F: FnMut(Event) -> Option<Event> + Send + 'static> Input for Events<F> {
-    fn next(&mut self, _: &mut [u8], patience: Option<Duration>) -> io::Result<Typed> {
+impl<F: FnMut(Event) -> Option<Event>> Events<F> {
+    /// Waits for the next input, at most this long.
+    pub(crate) fn next(&mut self, _: &mut [u8], patience: Option<Duration>) -> io::Result<Typed> {
         let patience = patience.map_or(GLANCE, |patience| patience.min(GLANCE));
         let events = gathered(Some(patience), next_event, &mut self.meant)?;
         Ok(match events.is_empty() {

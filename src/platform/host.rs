@@ -19,22 +19,28 @@ impl HostMemory {
     }
 
     pub(crate) fn host(&mut self) -> Host {
-        let name = self.name.clone();
-        let [memory_total_bytes, memory_available_bytes, swap_total_bytes, swap_free_bytes] = match &mut self.system {
+        let host = match &mut self.system {
             Ok(system) => figures(system),
-            Err(error) => [(); 4].map(|()| Reading::Failed(error.clone())),
+            Err(error) => Host::unread(&Reading::Failed(error.clone())),
         };
-        Host { name, memory_total_bytes, memory_available_bytes, swap_total_bytes, swap_free_bytes }
+        Host { name: self.name.clone(), ..host }
     }
 }
 
-/// Memory in all, memory that is available, swap in all, swap that is free.
-fn figures(system: &mut System) -> [Reading<Bytes>; 4] {
+/// The machine's memory, without its name.
+fn figures(system: &mut System) -> Host {
     system.refresh_memory();
     // sysinfo returns 0 for what it could not read; a machine always has memory, but it may have no swap.
-    let is_read = system.total_memory() > 0;
-    [system.total_memory(), system.available_memory(), system.total_swap(), system.free_swap()]
-        .map(|bytes| if is_read { Reading::Known(Bytes(bytes)) } else { Reading::NotAvailable })
+    if system.total_memory() == 0 {
+        return Host::default();
+    }
+    Host {
+        memory_total_bytes: Reading::Known(Bytes(system.total_memory())),
+        memory_available_bytes: Reading::Known(Bytes(system.available_memory())),
+        swap_total_bytes: Reading::Known(Bytes(system.total_swap())),
+        swap_free_bytes: Reading::Known(Bytes(system.free_swap())),
+        ..Host::default()
+    }
 }
 
 #[cfg(test)]

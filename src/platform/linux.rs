@@ -1,29 +1,32 @@
 //! Owns Linux: GPUs through NVIDIA's driver, processes through /proc and pidfds, and what the system does in its own way
-//! among Unix systems.
+//! among Unix systems: the terminal's bytes as they come, and the sampler's output.
 
 pub(crate) mod child;
 pub(crate) mod feed;
-mod input;
 pub mod kernel;
 pub(crate) mod live;
 pub mod probe;
 pub mod procfs;
 pub mod release;
-mod stream;
 
 use std::ffi::c_int;
-use std::io;
+use std::fs::File;
+use std::io::{self, IsTerminal, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
-use super::contract::{Machine, News, Sampling, SetPace};
-use crate::gpu::{Snapshot, Vantage};
-pub(crate) use input::input;
-use kernel::Kernel;
+pub use kernel::Kernel;
 use procfs::Procfs;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::process::{Pid, getpid};
 
-#[derive(Clone, Copy, Debug)]
-pub struct Linux;
+use super::contract::{News, Sampling, SetPace, Typed};
+use crate::gpu::{Snapshot, Vantage};
+use crate::platform::unix::output::check_output_open;
+use crate::platform::unix::pipe::timespec;
 
 impl Sampling {
     /// Where processes are read.
@@ -32,35 +35,40 @@ impl Sampling {
     }
 }
 
-impl Machine for Linux {
-    const LOGS_ONLY: Option<&'static str> = None;
-    const SEEN_FROM: &'static [Vantage] = &[];
+/// Why this build neither reads GPUs nor signals processes; `None` where it does both.
+pub const LOGS_ONLY: Option<&str> = None;
+/// Where every reading of this build was taken, in addition to what the machine shows.
+pub(crate) const SEEN_FROM: &[Vantage] = &[];
 
-    type Kernel = Kernel;
+/// The machine's processes. Those `spared` by name may not be signaled, and inside a Kubernetes pod none may be
+/// unless `allow_kill` is set.
+pub(crate) fn kernel(sampling: &Sampling, spared: &[String], allow_kill: bool) -> Kernel {
+    let procfs = sampling.procfs();
+    let is_held_by_pod = !allow_kill && procfs.is_in_a_pod();
+    Kernel { spared: spared.to_vec(), is_held_by_pod, ..Kernel::new(procfs) }
+}
 
-    fn kernel(sampling: &Sampling, spared: &[String], allow_kill: bool) -> Kernel {
-        let procfs = sampling.procfs();
-        let is_held_by_pod = !allow_kill && procfs.is_in_a_pod();
-        Kernel { spared: spared.to_vec(), is_held_by_pod, ..Kernel::new(procfs) }
-    }
+/// One reading within a deadline, or why there is none.
+pub(crate) fn read_once(sampling: &Sampling) -> Result<Snapshot, String> {
+    live::read_one_snapshot(sampling).map_err(|error| error.to_string())
+}
 
-    fn read_once(sampling: &Sampling) -> Result<Snapshot, String> {
-        live::read_one_snapshot(sampling).map_err(|error| error.to_string())
-    }
+/// Reads again and again until `tell` answers that nobody listens.
+pub(crate) fn watch(sampling: Sampling, tell: impl Fn(News) -> bool + Send + 'static) -> io::Result<SetPace> {
+    let interval = sampling.interval;
+    let pacer = feed::live(move || live::paced_sampler(&sampling), interval, tell)?;
+    Ok(Box::new(move |every| pacer.set(every)))
+}
 
-    fn watch(sampling: Sampling, tell: impl Fn(News) -> bool + Send + 'static) -> io::Result<SetPace> {
-        let interval = sampling.interval;
-        let pacer = feed::live(move || live::paced_sampler(&sampling), interval, tell)?;
-        Ok(Box::new(move |every| pacer.set(every)))
-    }
+/// Writes readings to standard output, one per line, until `count` are written or the output closes. If `paced`,
+/// the interval is read from standard input.
+pub(crate) fn sample(sampling: &Sampling, count: Option<u64>, paced: bool) -> io::Result<()> {
+    probe::run(sampling, &mut Stream::new()?, count, paced.then(io::stdin))
+}
 
-    fn sample(sampling: &Sampling, count: Option<u64>, paced: bool) -> io::Result<()> {
-        probe::run(sampling, &mut stream::Stream::new()?, count, paced.then(io::stdin))
-    }
-
-    fn boot_id() -> Option<String> {
-        Procfs::default().boot_id()
-    }
+/// Identifies this boot of the machine: PIDs mean the same processes only within one boot.
+pub(crate) fn boot_id() -> Option<String> {
+    Procfs::default().boot_id()
 }
 
 pub(crate) fn host_name() -> String {
@@ -84,6 +92,70 @@ pub(super) fn more_ending_signals() -> impl Iterator<Item = c_int> {
 
 pub(crate) fn can_be_continued() -> bool {
     Procfs::default().shares_its_parents_session(std::process::id())
+}
+
+#[derive(Debug)]
+pub(crate) struct Bytes(File);
+
+/// The terminal on standard input; where a log comes in there, the one that controls this session.
+pub(crate) fn input() -> io::Result<Bytes> {
+    let stdin = io::stdin();
+    let own = stdin.is_terminal().then(|| stdin.as_fd().try_clone_to_owned().map(File::from));
+    own.unwrap_or_else(|| File::open("/dev/tty")).map(Bytes)
+}
+
+impl Bytes {
+    /// Waits for the next input, at most this long.
+    pub(crate) fn next(&mut self, block: &mut [u8], patience: Option<Duration>) -> io::Result<Typed> {
+        match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], patience.map(timespec).as_ref()) {
+            Ok(0) => Ok(Typed::Nothing),
+            Err(Errno::INTR) => Err(io::ErrorKind::Interrupted.into()),
+            _ => self.0.read(block).map(Typed::Bytes),
+        }
+    }
+}
+
+/// What was standard output, for the readings alone: a driver's library prints there, too, and what it prints goes nowhere
+/// from now on. A process that the library forks off finds it closed once it runs a program, and writes nothing to it as
+/// a copy of this one.
+struct Stream {
+    file: File,
+    owner: Pid,
+}
+
+/// Above what any library takes for its own standard output.
+const LEAST_DESCRIPTOR: i32 = 64;
+
+impl Stream {
+    /// Standard output from now on.
+    fn new() -> io::Result<Stream> {
+        check_output_open()?;
+        let stdout = io::stdout();
+        // A low limit on descriptors may leave only the lower ones.
+        let file = fcntl_dupfd_cloexec(stdout.as_fd(), LEAST_DESCRIPTOR)
+            .or_else(|_| fcntl_dupfd_cloexec(stdout.as_fd(), 3))?;
+        rustix::stdio::dup2_stdout(File::options().read(true).write(true).open("/dev/null")?)?;
+        Ok(Stream { file: file.into(), owner: getpid() })
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if getpid() != self.owner {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
 }
 
 #[cfg(test)]

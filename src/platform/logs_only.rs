@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::contract::{Machine, News, Sampling, SetPace, write_line};
+use super::contract::{News, Sampling, SetPace, write_line};
 use super::host::HostMemory;
 #[cfg(unix)]
 use super::macos as system;
-use super::processes::{Inspection, Named, Note, ProcessControl, Processes};
+use super::processes::{Inspection, Note, ProcessControl};
 #[cfg(unix)]
 use super::unix as here;
 #[cfg(windows)]
@@ -33,82 +33,72 @@ fn snapshot(memory: &mut HostMemory) -> Snapshot {
         holders: Vec::new(),
         launchers: Vec::new(),
         unseen_processes: 0,
-        seen_from: LogsOnly::SEEN_FROM.to_vec(),
+        seen_from: SEEN_FROM.to_vec(),
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-pub struct LogsOnly;
+pub const LOGS_ONLY: Option<&str> = Some(system::LOGS_ONLY);
+pub(crate) const SEEN_FROM: &[Vantage] = &[system::SEEN_FROM];
 
-impl Machine for LogsOnly {
-    const LOGS_ONLY: Option<&'static str> = Some(system::LOGS_ONLY);
-    const SEEN_FROM: &'static [Vantage] = &[system::SEEN_FROM];
+pub(crate) fn kernel(_: &Sampling, _: &[String], _: bool) -> Kernel {
+    Kernel
+}
 
-    type Kernel = NoProcesses;
+pub(crate) fn read_once(_: &Sampling) -> Result<Snapshot, String> {
+    Ok(snapshot(&mut HostMemory::new(here::host_name())))
+}
 
-    fn kernel(_: &Sampling, _: &[String], _: bool) -> NoProcesses {
-        NoProcesses
-    }
-
-    fn read_once(_: &Sampling) -> Result<Snapshot, String> {
-        Ok(snapshot(&mut HostMemory::new(here::host_name())))
-    }
-
-    fn watch(sampling: Sampling, tell: impl Fn(News) -> bool + Send + 'static) -> io::Result<SetPace> {
-        let (paces, orders) = mpsc::channel();
-        let mut interval = sampling.interval;
-        thread::Builder::new().name("feed".into()).spawn(move || {
-            let mut memory = HostMemory::new(here::host_name());
-            let mut is_heard = tell(News::Header(Header::of_boot(None)));
-            while is_heard {
-                is_heard = tell(News::Snapshot(Box::new(snapshot(&mut memory))));
-                match orders.recv_timeout(interval) {
-                    Ok(every) => interval = every,
-                    Err(RecvTimeoutError::Timeout) => {}
-                    Err(RecvTimeoutError::Disconnected) => return,
-                }
-            }
-        })?;
-        let told = std::cell::Cell::new(sampling.interval);
-        Ok(Box::new(move |every| {
-            if told.replace(every) != every {
-                let _ = paces.send(every);
-            }
-        }))
-    }
-
-    fn sample(sampling: &Sampling, count: Option<u64>, _: bool) -> io::Result<()> {
-        here::check_output_open()?;
+pub(crate) fn watch(sampling: Sampling, tell: impl Fn(News) -> bool + Send + 'static) -> io::Result<SetPace> {
+    let (paces, orders) = mpsc::channel();
+    let mut interval = sampling.interval;
+    thread::Builder::new().name("feed".into()).spawn(move || {
         let mut memory = HostMemory::new(here::host_name());
-        let mut written = write_line(&mut stdout(), &Header::of_boot(None));
-        let mut left = count;
-        while written.is_ok() && left != Some(0) {
-            written = write_line(&mut stdout(), &snapshot(&mut memory));
-            left = left.map(|left| left - 1);
-            if left != Some(0) {
-                thread::sleep(sampling.interval);
+        let mut is_heard = tell(News::Header(Header::of_boot(None)));
+        while is_heard {
+            is_heard = tell(News::Snapshot(Box::new(snapshot(&mut memory))));
+            match orders.recv_timeout(interval) {
+                Ok(every) => interval = every,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
             }
         }
-        match written {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            written => written,
+    })?;
+    let told = std::cell::Cell::new(sampling.interval);
+    Ok(Box::new(move |every| {
+        if told.replace(every) != every {
+            let _ = paces.send(every);
+        }
+    }))
+}
+
+pub(crate) fn sample(sampling: &Sampling, count: Option<u64>, _: bool) -> io::Result<()> {
+    here::check_output_open()?;
+    let mut memory = HostMemory::new(here::host_name());
+    let mut is_read = write_line(&mut stdout(), &Header::of_boot(None))?;
+    let mut left = count;
+    while is_read && left != Some(0) {
+        is_read = write_line(&mut stdout(), &snapshot(&mut memory))?;
+        left = left.map(|left| left - 1);
+        if left != Some(0) {
+            thread::sleep(sampling.interval);
         }
     }
+    Ok(())
+}
 
-    fn boot_id() -> Option<String> {
-        None
-    }
+pub(crate) fn boot_id() -> Option<String> {
+    None
 }
 
 /// The processes of a system where none is read or signaled.
 #[derive(Clone, Debug, Default)]
-pub struct NoProcesses;
+pub struct Kernel;
 
 fn unsupported() -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, system::LOGS_ONLY)
 }
 
-impl ProcessControl for NoProcesses {
+impl ProcessControl for Kernel {
     type Handle = Infallible;
 
     fn open(&self, _: u32) -> io::Result<Infallible> {
@@ -132,25 +122,25 @@ impl ProcessControl for NoProcesses {
     }
 }
 
-impl Processes for NoProcesses {
-    fn viewer(&self) -> Viewer {
+impl Kernel {
+    pub fn viewer(&self) -> Viewer {
         // No process belongs to this viewer.
         Viewer { uid: u32::MAX, ..Viewer::default() }
     }
 
-    fn named(&self, _: u32) -> Named {
-        Named::default()
+    pub fn named(&self, _: u32) -> (Option<String>, String) {
+        (None, String::new())
     }
 
-    fn started_at(&self, _: ProcessKey) -> Option<WallTime> {
+    pub fn started_at(&self, _: ProcessKey) -> Option<WallTime> {
         None
     }
 
-    fn are_set(&self, _: ProcessKey, _: &[String]) -> Option<Vec<(String, bool)>> {
+    pub fn are_set(&self, _: ProcessKey, _: &[String]) -> Option<Vec<(String, bool)>> {
         None
     }
 
-    fn ask(&self, _: ProcessKey, _: &Release, _: impl Fn(Note)) -> Result<String, String> {
+    pub fn ask(&self, _: ProcessKey, _: &Release, _: impl Fn(Note)) -> Result<String, String> {
         Err(format!("nothing was sent: {}", system::LOGS_ONLY))
     }
 }
@@ -181,7 +171,7 @@ mod tests {
             follows: None,
             grace: Duration::ZERO,
         };
-        let ended = crate::runtime::process_control::end(&NoProcesses, &NoProcesses.viewer(), &order);
+        let ended = crate::runtime::process_control::end(&Kernel, &Kernel.viewer(), &order);
         assert!(matches!(ended, Err(Refusal::Failed(..))), "{ended:?}");
     }
 

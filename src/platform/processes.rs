@@ -1,15 +1,11 @@
 //! Owns what is asked of a machine's processes: who has a PID now, ending one of them safely, asking its own program to
 //! free memory. How a system does that is its platform's part; a double stands in for it in tests.
 
-use std::fmt::Debug;
 use std::io;
 use std::time::Duration;
 
-use crate::advice::release::Release;
-use crate::gpu::ProcessKey;
-use crate::gpu::guard::{Signal, Suspect, Viewer};
+use crate::gpu::guard::{Signal, Suspect};
 use crate::gpu::running::Running;
-use crate::units::WallTime;
 
 /// What the kernel says of a process now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,28 +66,4 @@ pub enum Note {
     Sent(String),
     /// The status of the answer, or why there was no answer.
     Answered(String),
-}
-
-/// Who a process is, for the record.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Named {
-    /// Its user's name, where it may be seen.
-    pub user: Option<String>,
-    /// Its command line; empty where it can't be read.
-    pub command: String,
-}
-
-/// A machine's processes: what is asked of them beside ending them.
-pub trait Processes: ProcessControl + Clone + Debug + 'static {
-    /// Who we are, for the list of refusals.
-    fn viewer(&self) -> Viewer;
-    /// Who it is, for the record.
-    fn named(&self, pid: u32) -> Named;
-    /// When it was started.
-    fn started_at(&self, key: ProcessKey) -> Option<WallTime>;
-    /// Of these environment variables whether they are set, as far as that may be seen; `None` where the process is gone.
-    fn are_set(&self, key: ProcessKey, names: &[String]) -> Option<Vec<(String, bool)>>;
-    /// Asks a process's own program to free memory. Returns what was asked of which program, or why that failed
-    /// (as the end of a sentence).
-    fn ask(&self, key: ProcessKey, release: &Release, note: impl Fn(Note)) -> Result<String, String>;
 }

@@ -285,22 +285,25 @@ pub fn shortened(text: String, telling: impl Fn(&[u8]) -> bool) -> String {
 
 /// Reads all of the source and keeps what `Keeper` keeps. If the beginning is no text, only that is read:
 /// the source may never end.
-pub fn read_all(mut source: impl Read, telling: impl Fn(&[u8]) -> bool) -> io::Result<Vec<u8>> {
+pub fn read_all(source: impl Read, telling: impl Fn(&[u8]) -> bool) -> io::Result<Vec<u8>> {
     let mut keeper = Keeper::new(telling);
-    let mut block = vec![0; BLOCK];
     let mut looked = false;
+    each_block(source, |block| {
+        keeper.push(block);
+        let looks_now = keeper.head.len() >= LOOKED_AT && !std::mem::replace(&mut looked, true);
+        !(looks_now && what_else(&keeper.head).is_some())
+    })?;
+    Ok(keeper.bytes())
+}
+
+/// Hands over all of the source, block by block, until `take` wants no more.
+pub(super) fn each_block(mut source: impl Read, mut take: impl FnMut(&[u8]) -> bool) -> io::Result<()> {
+    let mut block = vec![0; BLOCK];
     loop {
         match source.read(&mut block) {
-            Ok(0) => return Ok(keeper.bytes()),
-            Ok(count) => {
-                keeper.push(block.get(..count).unwrap_or_default());
-                if keeper.head.len() >= LOOKED_AT
-                    && !std::mem::replace(&mut looked, true)
-                    && what_else(&keeper.head).is_some()
-                {
-                    return Ok(keeper.bytes());
-                }
-            }
+            Ok(0) => return Ok(()),
+            Ok(count) if take(block.get(..count).unwrap_or_default()) => {}
+            Ok(_) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }

@@ -2,12 +2,13 @@
 //! anew. A look a second; how often depends on the size, since what has grown is read again as a whole.
 
 use std::fs;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use super::files::each_block;
 use super::reader::Desk;
 use super::wake::{Tell, Wake};
 use crate::app::Msg;
@@ -73,19 +74,12 @@ fn change(before: Option<Look>, now: Option<Look>, lines: impl FnOnce(u64) -> u6
 fn lines_from(path: &Path, from: u64) -> io::Result<u64> {
     let mut file = regular::open(path)?;
     file.seek(SeekFrom::Start(from))?;
-    let mut block = vec![0; 64 << 10];
     let mut lines = 0;
-    loop {
-        match file.read(&mut block) {
-            Ok(0) => return Ok(lines),
-            Ok(count) => {
-                let read = block.get(..count).unwrap_or_default();
-                lines += memchr::memchr_iter(b'\n', read).count() as u64;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
+    each_block(file, |block| {
+        lines += memchr::memchr_iter(b'\n', block).count() as u64;
+        true
+    })?;
+    Ok(lines)
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use serde::Serialize;
 use crate::app::msg::SignalReport;
 use crate::gpu::ProcessKey;
 use crate::gpu::guard::Signal;
-use crate::platform::here;
-use crate::platform::processes::{Named, Note, Processes};
+use crate::platform::processes::Note;
+use crate::platform::{Kernel, here};
 use crate::units::Bytes;
 
 const FILE: &str = "signals.log";
@@ -80,8 +80,8 @@ impl Journal {
     }
 
     /// Reads which process this is. `signal` is `None` for requests to its program.
-    pub fn deed(processes: &impl Processes, key: ProcessKey, signal: Option<Signal>) -> Deed {
-        let Named { user, command } = processes.named(key.pid);
+    pub fn deed(processes: &Kernel, key: ProcessKey, signal: Option<Signal>) -> Deed {
+        let (user, command) = processes.named(key.pid);
         Deed { by: here::user_name(), key, user, command, signal }
     }
 
@@ -126,10 +126,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::platform::{Kernel, Machine, Sampling, ThisMachine};
+    use crate::platform::{Kernel, Sampling, machine};
 
     fn kernel() -> Kernel {
-        ThisMachine::kernel(&Sampling::default(), &[], false)
+        machine::kernel(&Sampling::default(), &[], false)
     }
 
     #[test]
@@ -153,7 +153,7 @@ mod tests {
             (&"sent".into(), &"TERM".into(), &own.into())
         );
         let is_named = lines[0]["command"].as_str().unwrap().contains("oomdoctor");
-        assert_eq!(is_named, ThisMachine::LOGS_ONLY.is_none(), "{text}");
+        assert_eq!(is_named, machine::LOGS_ONLY.is_none(), "{text}");
         assert_eq!((&lines[1]["what"], &lines[1]["after_seconds"]), (&"ended".into(), &0.5.into()));
         assert_eq!((&lines[2]["what"], &lines[2]["bytes"]), (&"memory-back".into(), &Bytes::gib(2).0.into()));
     }

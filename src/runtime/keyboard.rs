@@ -17,7 +17,7 @@ use super::files;
 use super::reader::Telling;
 use super::wake::{Clock, Tell, Wake, new_size};
 use crate::app::Msg;
-use crate::platform::{Input, Typed, here};
+use crate::platform::{Typed, here};
 
 /// Listens from now on; `touched` is called at the first byte.
 pub(crate) fn listen(

@@ -9,9 +9,9 @@ use std::thread;
 use super::demo::DemoMachine;
 use super::journal::Journal;
 use super::last::Shelf;
-use super::leaders::Leaders;
+use super::process_control::Leaders;
 use super::process_control::follow_and_watch;
-use super::reader::Reader;
+use super::reader::{Job, Reader};
 use super::wake::{Tell, Wake};
 use super::{clipboard, outbox, terminal};
 use crate::advice::release::Release;
@@ -19,7 +19,6 @@ use crate::app::effect::Order;
 use crate::app::{Effect, Msg};
 use crate::gpu::ProcessKey;
 use crate::gpu::guard::Viewer;
-use crate::platform::processes::Processes;
 use crate::platform::{Kernel, SetPace, here};
 
 /// Everything outside the app that an effect can reach.
@@ -45,9 +44,9 @@ pub(super) enum Control {
 impl Outside {
     pub(super) fn act(&mut self, effect: Effect) {
         match effect {
-            Effect::ReadLogThatWorked(text) => self.reader.read_log_that_worked(text),
-            Effect::ReadLog { generation, text } => self.reader.read_text(generation, text),
-            Effect::ReadFile { generation, path } => self.reader.read_file(generation, path),
+            Effect::ReadLogThatWorked(text) => self.reader.ask(Job::Worked(text)),
+            Effect::ReadLog { generation, text } => self.reader.ask(Job::Text(generation, text)),
+            Effect::ReadFile { generation, path } => self.reader.ask(Job::File(generation, path)),
             Effect::Signal(order) => self.signal(order),
             Effect::Release(key, release) => self.release(key, release),
             Effect::NoteMemory(key, bytes) => {
@@ -87,7 +86,7 @@ impl Outside {
         let spawned = thread::Builder::new().name("release".into()).spawn(move || {
             let outcome = match control {
                 Control::Real(kernel) => {
-                    let deed = Journal::deed(&*kernel, key, None);
+                    let deed = Journal::deed(&kernel, key, None);
                     kernel.ask(key, &release, |what| {
                         log::info!("{key:?}: {what:?}");
                         if let Err(error) = journal.note_request(&deed, &what) {
@@ -112,7 +111,7 @@ impl Outside {
         leaders.expect(key);
         let spawned = thread::Builder::new().name("signal".into()).spawn(move || match control {
             Control::Real(kernel) => {
-                let deed = Journal::deed(&*kernel, key, Some(signal));
+                let deed = Journal::deed(&kernel, key, Some(signal));
                 follow_and_watch(&*kernel, &viewer, &order, &leaders, |what| {
                     log::info!("{signal:?} to {key:?}: {what:?}");
                     if let Err(error) = journal.note(&deed, &what) {

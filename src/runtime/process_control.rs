@@ -1,11 +1,12 @@
 //! Owns signaling, the one dangerous thing here. A process is ended only through `end`, which takes a handle first,
 //! then checks which process that handle refers to, then signals through it. So a PID that is reused in between can't be
-//! hit.
+//! hit. What became of the signals to those that others should end with is kept: who follows one that was refused is left alone.
 
+use std::collections::BTreeMap;
 use std::io;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::leaders::{Leaders, WORD};
 use crate::app::effect::Order;
 use crate::app::msg::SignalReport;
 use crate::gpu::ProcessKey;
@@ -119,6 +120,38 @@ pub fn end_and_watch<C: ProcessControl>(
     // That it is still there is reported once; after that only its end is.
     if let Ok(true) = control.wait(&handle, PATIENCE) {
         report(SignalReport::Ended(sent.elapsed()));
+    }
+}
+
+/// How long the word about the one that others should end with may take; it takes as long as a look at /proc.
+pub const WORD: Duration = Duration::from_secs(10);
+
+/// What became of the signals to those that others should end with. Shared by the threads that signal.
+#[derive(Clone, Debug, Default)]
+pub struct Leaders {
+    /// Of each whether it was signalled, or had ended by itself.
+    told: Arc<(Mutex<BTreeMap<ProcessKey, bool>>, Condvar)>,
+}
+
+impl Leaders {
+    /// A signal to it is under way: what became of an earlier one says nothing any more.
+    pub fn expect(&self, key: ProcessKey) {
+        self.told.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+    }
+
+    /// What became of its signal.
+    pub fn tell<T>(&self, key: ProcessKey, became: &Result<T, Refusal>) {
+        let went = matches!(became, Ok(_) | Err(Refusal::Gone(_)));
+        self.told.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, went);
+        self.told.1.notify_all();
+    }
+
+    /// Whether it was signalled or had ended, waited for at most so long. Not known counts as no.
+    pub fn went(&self, key: ProcessKey, longest: Duration) -> bool {
+        let told = self.told.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.told.1.wait_timeout_while(told, longest, |told| !told.contains_key(&key));
+        let (told, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        told.get(&key).copied().unwrap_or(false)
     }
 }
 
@@ -297,5 +330,19 @@ mod tests {
         let kernel = kernel(Inspection { state: 'T', ..ordinary(5) });
         assert!(try_end(&kernel, 5).is_ok());
         assert_eq!(*kernel.woken.lock().unwrap(), 1);
+    }
+}
+
+#[cfg(test)]
+mod leaders_tests {
+    use super::*;
+
+    #[test]
+    fn an_earlier_signal_says_nothing_of_the_one_under_way() {
+        let (leaders, first) = (Leaders::default(), ProcessKey { pid: 7, start_ticks: 1 });
+        leaders.tell(first, &Ok(()));
+        assert!(leaders.went(first, Duration::ZERO));
+        leaders.expect(first);
+        assert!(!leaders.went(first, Duration::ZERO), "in doubt nobody follows");
     }
 }

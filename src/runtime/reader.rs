@@ -16,7 +16,7 @@ use crate::app::msg::LogRead;
 use crate::knowledge::page;
 use crate::knowledge::{KnowledgeBase, Words};
 use crate::log::PastedLog;
-use crate::platform::{Pipe, here, regular};
+use crate::platform::{here, regular};
 use crate::units::WallTime;
 
 /// The words of the knowledge base's first pass, once it is loaded.
@@ -38,7 +38,8 @@ impl Telling {
 /// A line that some entry looks at.
 const WARM_UP: &str = "RuntimeError: CUDA out of memory. Tried to allocate 1.00 GiB";
 
-enum Job {
+/// What is to be read, with the generation of a log.
+pub(crate) enum Job {
     Text(u64, String),
     File(u64, PathBuf),
     /// The log of a run that worked.
@@ -85,9 +86,11 @@ impl Desk {
 }
 
 pub(crate) struct Reader {
-    desk: Desk,
+    /// What is asked for and not read yet.
+    pub(crate) desk: Desk,
     bell: Sender<()>,
-    telling: Telling,
+    /// What a pipe's keeper asks.
+    pub(crate) telling: Telling,
 }
 
 impl Reader {
@@ -126,16 +129,6 @@ impl Reader {
         Ok(Reader { desk, bell, telling })
     }
 
-    /// What a pipe's keeper asks.
-    pub(crate) fn telling(&self) -> Telling {
-        self.telling.clone()
-    }
-
-    /// What is asked for and not read yet.
-    pub(crate) fn desk(&self) -> Desk {
-        self.desk.clone()
-    }
-
     /// Loads the knowledge at the first byte from the terminal: a paste takes longer to arrive than that,
     /// and watching GPUs needs no knowledge.
     pub(crate) fn when_touched(&self) -> impl FnOnce() + Send + 'static {
@@ -149,19 +142,8 @@ impl Reader {
         let _ = self.bell.send(());
     }
 
-    pub(crate) fn read_text(&self, generation: u64, text: String) {
-        self.ask(Job::Text(generation, text));
-    }
-
-    pub(crate) fn read_file(&self, generation: u64, path: PathBuf) {
-        self.ask(Job::File(generation, path));
-    }
-
-    pub(crate) fn read_log_that_worked(&self, text: String) {
-        self.ask(Job::Worked(text));
-    }
-
-    fn ask(&self, job: Job) {
+    /// Asks for this to be read, instead of what is asked for and not read yet.
+    pub(crate) fn ask(&self, job: Job) {
         self.desk.put(job);
         let _ = self.bell.send(());
     }
@@ -326,7 +308,7 @@ pub(crate) fn read_pipe(input: File, wakes: Sender<Wake>, telling: Telling, desk
 }
 
 /// Reads what comes; `Some(0)` at the end, `None` where nothing came in time.
-fn next_block(input: &mut impl Pipe, block: &mut [u8], patience: Option<Duration>) -> Option<usize> {
+fn next_block(input: &mut here::Pipe, block: &mut [u8], patience: Option<Duration>) -> Option<usize> {
     match input.read_within(block, patience) {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => None,
         Ok(count) => count,

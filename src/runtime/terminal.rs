@@ -69,11 +69,8 @@ impl Screen {
 
 /// Columns and rows, as many as are drawn on: anybody may set a terminal's size to anything, and cells cost memory.
 pub fn size() -> io::Result<(u16, u16)> {
-    crossterm::terminal::size().map(drawable)
-}
-
-fn drawable((columns, rows): (u16, u16)) -> (u16, u16) {
-    (columns.min(MOST_COLUMNS), rows.min(MOST_ROWS))
+    let (columns, rows) = crossterm::terminal::size()?;
+    Ok((columns.min(MOST_COLUMNS), rows.min(MOST_ROWS)))
 }
 
 impl Drop for Screen {

@@ -12,7 +12,7 @@ use oomdoctor::gpu::ProcessKey;
 use oomdoctor::gpu::guard::{Refusal, Signal, Viewer};
 use oomdoctor::gpu::running::Running;
 use oomdoctor::platform::processes::{Inspection, ProcessControl};
-use oomdoctor::runtime::leaders::Leaders;
+use oomdoctor::runtime::process_control::Leaders;
 use oomdoctor::runtime::process_control::{end_and_watch, follow_and_watch};
 
 use crate::support::chance::Chance;

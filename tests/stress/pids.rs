@@ -15,7 +15,7 @@ use oomdoctor::gpu::guard::{Refusal, Signal};
 use oomdoctor::gpu::running::Running;
 use oomdoctor::platform::linux::kernel::Kernel;
 use oomdoctor::platform::linux::procfs::Procfs;
-use oomdoctor::platform::processes::{Inspection, ProcessControl, Processes};
+use oomdoctor::platform::processes::{Inspection, ProcessControl};
 use oomdoctor::runtime::process_control::end;
 use rustix::process::{Pid, Signal as Raw, kill_process};
 

@@ -3,9 +3,10 @@
 
 use crate::knowledge::FixId;
 use crate::memory::compute::{self, Graph};
-use crate::memory::fits::fits;
 use crate::memory::knobs::{self, context, dtype, flash_attention, kv_offload, kv_type, layers, quantization, share};
-use crate::memory::{Card, Choice, Engine, Estimate, GgmlType, Is, Knob, ModelShape, Part, Settings, Turn, cache};
+use crate::memory::{
+    Card, Choice, Engine, Estimate, GgmlType, Is, Knob, ModelShape, Part, Settings, Turn, cache, fits,
+};
 use crate::units::Bytes;
 
 /// What a fix would do.

@@ -4,9 +4,9 @@
 
 use crate::knowledge::run::Run;
 use crate::memory::gguf::Gguf;
-use crate::memory::shape::{Cache, Experts, Figures, Layer, Window, from_gguf};
+use crate::memory::shape::{Cache, Experts, Layer, Window};
 use crate::memory::weights::{LayerWeights, WeightSums};
-use crate::memory::{Is, ModelShape, Settings, Storage, cache, quant, table};
+use crate::memory::{Figures, Is, ModelShape, Settings, Storage, cache, from_gguf, quant, table};
 
 /// More layers than any model has: a log may say anything.
 const MOST_LAYERS: usize = 1000;

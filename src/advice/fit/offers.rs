@@ -4,12 +4,9 @@
 use super::answer::{FitChoice, Size};
 use super::effect::{self, Run};
 use super::model::Known;
-use crate::memory::fits::fits;
 use crate::memory::knobs::quantization::{at_mixes, in_four_bits};
 use crate::memory::knobs::{context, kv_type, layers};
-use crate::memory::shape::Figures;
-use crate::memory::words::context_in_words;
-use crate::memory::{Card, Choice, Engine, ModelShape, Settings, table};
+use crate::memory::{Card, Choice, Engine, Figures, ModelShape, Settings, context_in_words, fits, table};
 use crate::units::Bytes;
 
 /// So many other models or quantizations are named where nothing else is left.

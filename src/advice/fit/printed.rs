@@ -5,12 +5,11 @@
 use super::answer::{FitAdvice, FitChoice};
 use super::effect::Effect;
 use super::room::{Room, Vram};
-use crate::knowledge::{Diagnosis, EntryId, FixId, MemoryKind};
-use crate::memory::fits::fits;
+use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
+use crate::knowledge::{EntryId, FixId};
 use crate::memory::knobs::{context, kv_type};
-use crate::memory::training::{Optimizer, Recipe, bytes};
-use crate::memory::words::tokens_in_words;
-use crate::memory::{Card, Engine, Is, ModelShape, vllm};
+use crate::memory::training::bytes;
+use crate::memory::{Card, Engine, Is, ModelShape, Optimizer, Recipe, fits, tokens_in_words, vllm};
 use crate::units::Bytes;
 
 /// Tokens of a block of vLLM's cache.

@@ -5,15 +5,16 @@ use super::room::Room;
 use crate::knowledge::{Diagnosis, Phase, Program, Run};
 use crate::memory::cache::kv_cache;
 use crate::memory::engine::{ollama_context, with_ollamas_batch};
-use crate::memory::inference::{Dtype, Generating};
+use crate::memory::fits::largest;
 use crate::memory::knobs::{
     batch_tokens, chunk, context, flash_attention, host_experts, kv_type, layers, share, slots,
 };
-use crate::memory::largest::largest;
-use crate::memory::settings::{CELL_PADDING, OWN_SLOTS, Outputs};
-use crate::memory::training::{Optimizer, Recipe, Sharing, Step, Training};
+use crate::memory::settings::{CELL_PADDING, OWN_SLOTS};
 use crate::memory::words::share_from_words;
-use crate::memory::{Engine, GgmlType, Kind, Knob, ModelShape, Settings, sglang, vllm};
+use crate::memory::{
+    Dtype, Engine, Generating, GgmlType, Kind, Knob, ModelShape, Optimizer, Outputs, Recipe, Settings, Sharing, Step,
+    Training, sglang, vllm,
+};
 use crate::units::Bytes;
 
 /// What a context is taken for where the log does not say: the least that llama.cpp's own fit goes down to.

@@ -53,8 +53,8 @@ impl Together {
 }
 
 fn in_words(turn: &Turn, engine: &Engine, shape: &ModelShape) -> String {
-    match &turn.knob.dial {
-        Some(dial) => format!("{} {}", (dial.label)(engine), (dial.shown)(engine, shape)),
+    match turn.knob.shown(engine, shape) {
+        Some(shown) => format!("{} {shown}", turn.knob.label(engine)),
         None if *turn == quantization::TO_FOUR_BITS => quantization::FOUR_BITS.to_owned(),
         None => turn.knob.name.to_owned(),
     }

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use super::answer::FitAdvice;
 use super::words;
-use crate::memory::fits::fits;
 use crate::memory::knobs::dials;
 use crate::memory::knobs::quantization::{at_mixes, in_four_bits};
-use crate::memory::{Card, Engine, Estimate, Knob, ModelShape};
+use crate::memory::{Card, Engine, Estimate, Knob, ModelShape, fits};
 use crate::units::Bytes;
 
 /// One of the model's files.
@@ -99,7 +98,7 @@ impl Trial {
         let engine = &self.now.engine;
         let (name, (less, more)) = match turn {
             Turn::File => ("quantisation", (self.now.file > 0, self.now.file + 1 < self.files.len())),
-            Turn::Engine(knob) => ((knob.dial.as_ref()?.label)(engine), knob.room(engine, &self.file()?.shape)),
+            Turn::Engine(knob) => (knob.label(engine), knob.room(engine, &self.file()?.shape)),
         };
         Some(Row { name, was: (was != value).then_some(was), value, less, more })
     }
@@ -108,7 +107,7 @@ impl Trial {
         let file = self.file_of(setup)?;
         match turn {
             Turn::File => Some(file.quantization.clone()),
-            Turn::Engine(knob) => Some((knob.dial.as_ref()?.shown)(&setup.engine, &file.shape)),
+            Turn::Engine(knob) => knob.shown(&setup.engine, &file.shape),
         }
     }
 

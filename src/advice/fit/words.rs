@@ -1,7 +1,7 @@
 //! Owns how it reads whether a model fits: one sentence for the verdict, and the lines of a report.
 
 use super::answer::{FitAdvice, FitChoice};
-use crate::memory::words::{context_in_words, tokens_in_words};
+use crate::memory::{context_in_words, tokens_in_words};
 
 /// So many offers are made in the sentence.
 const OFFERS: usize = 2;
@@ -120,7 +120,6 @@ impl FitAdvice {
 
 /// The cost of another file: "a download of about 4.9 GB", in the decimal unit that sites show.
 pub(crate) fn download(bytes: crate::units::Bytes) -> String {
-    #[allow(clippy::cast_precision_loss, reason = "shown with one decimal")]
     let value = bytes.0 as f64 / 1e9;
     format!("a download of about {value:.1} GB")
 }

@@ -4,12 +4,12 @@
 use super::flags::FitArgs;
 use super::located::Located;
 use super::machine::Machine;
-use crate::memory::engine::{Kind, ollama_context, with_ollamas_batch};
-use crate::memory::ggml::{GgmlType, KV_TYPES};
-use crate::memory::inference::{Dtype, Generating};
-use crate::memory::settings::Outputs;
-use crate::memory::training::{Recipe, Sharing, Step, Training};
-use crate::memory::{Engine, ModelShape, Settings, Storage, sglang, vllm};
+use crate::memory::engine::{ollama_context, with_ollamas_batch};
+use crate::memory::ggml::KV_TYPES;
+use crate::memory::{
+    Dtype, Engine, Generating, GgmlType, Kind, ModelShape, Outputs, Recipe, Settings, Sharing, Step, Storage, Training,
+    sglang, vllm,
+};
 use crate::units::Bytes;
 
 /// The engine that a dtype alone speaks of: which quantizes while it loads, which trains, which takes such checkpoints.

@@ -6,8 +6,7 @@ use std::io::BufReader;
 use std::path::Path;
 
 use super::located::{Located, MOST_TEXT, Source, files, open};
-use crate::memory::shape::{Figures, Is, from_gguf};
-use crate::memory::{ModelShape, Storage, config, quant, safetensors, weights};
+use crate::memory::{Figures, Is, ModelShape, Storage, config, from_gguf, quant, safetensors, weights};
 use crate::platform::regular;
 
 /// The index of a model with hundreds of thousands of tensors.
@@ -60,7 +59,6 @@ struct Index {
 
 #[derive(Default, serde::Deserialize)]
 struct IndexMetadata {
-    #[serde(default)]
     total_size: Option<u64>,
 }
 

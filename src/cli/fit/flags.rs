@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-use crate::memory::engine::Kind;
-use crate::memory::training::Optimizer;
-use crate::units::{Bytes, UnitBase};
+use crate::memory::{Kind, Optimizer};
+use crate::units::{Bytes, UnitBase, whole};
 
 /// What `fit` takes.
 #[derive(Debug, Args)]
@@ -131,18 +130,13 @@ fn on_or_off() -> impl TypedValueParser<Value = bool> {
 /// Parses a share of the GPU's memory between 0 and 1, in thousandths.
 fn thousandths(text: &str) -> Result<u64, String> {
     let share = text.parse::<f64>().ok().filter(|share| *share > 0.0 && *share <= 1.0);
-    share.map(in_thousandths).ok_or_else(|| format!("{text} is no share above 0 and up to 1"))
+    share.map(|share| whole(share * 1000.0)).ok_or_else(|| format!("{text} is no share above 0 and up to 1"))
 }
 
 /// A card's share in thousandths of what is written.
 fn share_of_cards(text: &str) -> Result<u64, String> {
     let share = text.trim().parse::<f64>().ok().filter(|share| (0.0..=1e9).contains(share));
-    share.map(in_thousandths).ok_or_else(|| format!("{text} is no share of a card"))
-}
-
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 10^12")]
-fn in_thousandths(share: f64) -> u64 {
-    (share * 1000.0).round() as u64
+    share.map(|share| whole(share * 1000.0)).ok_or_else(|| format!("{text} is no share of a card"))
 }
 
 /// A size such as 20GiB or 500MB.

@@ -2,13 +2,11 @@
 //! silence. Knows no formula.
 
 use super::flags::{FitArgs, SplitMode};
-use crate::memory::engine::Kind;
 use crate::memory::knobs::{
     batch_tokens, checkpointing, flash_attention, gpus, host_experts, image_encoder, kv_type, layers, max_memory,
     optimizer, recipe, share, sharing,
 };
-use crate::memory::shape::ModelShape;
-use crate::memory::training::Optimizer;
+use crate::memory::{Kind, ModelShape, Optimizer};
 
 /// What to say of those that were given, as a sentence without the full stop.
 pub(super) fn note(args: &FitArgs, kind: Kind, shape: &ModelShape) -> Option<String> {

@@ -5,17 +5,15 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::answer::Answer;
+use super::answer::Held;
 use super::command::command;
-use super::held::Held;
 use super::notes;
-use super::other::earlier_compute;
+use super::notes::earlier_compute;
 use super::words::sentence;
 use crate::gpu::SCHEMA;
 use crate::gpu::activity::ActivityWord;
-use crate::memory::card::Card;
-use crate::memory::options::Choice;
 use crate::memory::split::Share;
-use crate::memory::{Estimate, Part};
+use crate::memory::{Card, Choice, Estimate, Part};
 use crate::units::Bytes;
 
 /// What `oomdoctor fit MODEL --json` prints: whether a model fits in VRAM, and what would make it fit.

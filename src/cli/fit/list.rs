@@ -16,11 +16,7 @@ use super::stores;
 use crate::advice::fit::holders::Holder;
 use crate::cli::output::pretty;
 use crate::gpu::SCHEMA;
-use crate::memory::card::Card;
-use crate::memory::engine::Kind;
-use crate::memory::fits::longest;
-use crate::memory::words::tokens_in_words;
-use crate::memory::{Engine, ModelShape, Settings, best_layers};
+use crate::memory::{Card, Engine, Kind, ModelShape, Settings, best_layers, longest, tokens_in_words};
 use crate::text::harmless;
 use crate::units::Bytes;
 
@@ -71,8 +67,8 @@ pub(super) fn answer(args: &FitArgs, machine: &Machine, holders: &[Holder]) -> R
     let freed = holders.iter().fold(Bytes::ZERO, |sum, holder| sum.plus(holder.bytes));
     let then = card.map(|card| Card { free: card.free.plus(freed).min(card.total), ..card.clone() });
     let then = if freed > Bytes::ZERO { then } else { None };
-    let lines =
-        stores::all().into_iter().map(|(name, found)| line(args, name, in_store(&found), machine, then.as_ref()));
+    let against = Against { args, machine, then };
+    let lines = stores::all().into_iter().map(|(name, found)| line(name, in_store(&found), &against));
     let lines: Vec<ListedModel> = lines.collect();
     let any = lines.iter().any(|line| line.largest_context.is_some());
     if !args.json {
@@ -82,19 +78,22 @@ pub(super) fn answer(args: &FitArgs, machine: &Machine, holders: &[Holder]) -> R
         schema: SCHEMA,
         gpu: card.map(|card| card.index),
         free_now_bytes: card.map(|card| card.free),
-        free_after_bytes: then.map(|card| card.free),
+        free_after_bytes: against.then.map(|card| card.free),
         models: lines,
     };
     Ok((pretty(&all)?, any))
 }
 
-fn line(
-    args: &FitArgs,
-    name: String,
-    located: Result<Located, String>,
-    machine: &Machine,
-    then: Option<&Card>,
-) -> ListedModel {
+/// What the models are held against.
+struct Against<'a> {
+    args: &'a FitArgs,
+    machine: &'a Machine,
+    /// The GPU once idle processes ended, where there are any.
+    then: Option<Card>,
+}
+
+fn line(name: String, located: Result<Located, String>, against: &Against<'_>) -> ListedModel {
+    let Against { args, machine, then } = against;
     let mut line = ListedModel { name, ..ListedModel::default() };
     let located = match located {
         Ok(located) => located,
@@ -111,10 +110,10 @@ fn line(
             line.why_not_known = engine.estimate(shape).why_not().map(str::to_owned);
             line.largest_context = longest(engine, shape, card);
             if line.largest_context.is_none() {
-                line.over_all_gpus_or_in_part(args, engine, shape, machine, card);
+                line.over_all_gpus_or_in_part(engine, shape, card, against);
             }
             if line.largest_context.is_none() {
-                line.largest_context_after = then.and_then(|card| longest(engine, shape, card));
+                line.largest_context_after = then.as_ref().and_then(|card| longest(engine, shape, card));
             }
         }
         (Err(trouble), _) => line.why_not_known = Some(trouble),
@@ -125,14 +124,8 @@ fn line(
 
 impl ListedModel {
     /// Where one GPU is not enough, all of them together, as llama.cpp takes them by itself; else how many layers fit.
-    fn over_all_gpus_or_in_part(
-        &mut self,
-        args: &FitArgs,
-        engine: Engine,
-        shape: &ModelShape,
-        machine: &Machine,
-        card: &Card,
-    ) {
+    fn over_all_gpus_or_in_part(&mut self, engine: Engine, shape: &ModelShape, card: &Card, against: &Against<'_>) {
+        let Against { args, machine, .. } = against;
         let is_laid_out = args.gpu.is_none() && matches!(engine, Engine::LlamaCpp(_) | Engine::Ollama(_));
         let several = if is_laid_out { Card::together(&machine.cards) } else { None };
         if let Some(several) = &several {

@@ -10,8 +10,7 @@ use super::meant::Meant;
 use super::stores::{self, Found, Stored};
 use crate::memory::encoder::compute_bytes;
 use crate::memory::gguf::{self, Gguf, split_names};
-use crate::memory::shape::from_gguf;
-use crate::memory::{ModelShape, Storage, table};
+use crate::memory::{ModelShape, Storage, from_gguf, table};
 use crate::platform::regular;
 use crate::text::harmless;
 

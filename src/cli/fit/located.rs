@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use crate::memory::shape::ModelShape;
+use crate::memory::ModelShape;
 use crate::platform::regular;
 
 /// Where a model was found.

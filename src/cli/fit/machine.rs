@@ -4,9 +4,9 @@ use crate::advice::fit::holders::{self, Holder};
 use crate::advice::offer::Seen;
 use crate::gpu::guard::Viewer;
 use crate::gpu::{Device, Driver, Snapshot};
-use crate::memory::Engine;
-use crate::memory::card::{Card, most_free_first};
-use crate::platform::{Machine as _, Sampling, ThisMachine};
+use crate::memory::card::most_free_first;
+use crate::memory::{Card, Engine};
+use crate::platform::{Sampling, machine};
 use crate::units::Bytes;
 
 /// The GPUs of this machine, which of them is meant, and why there is none.
@@ -68,7 +68,7 @@ impl Machine {
 
 /// Reads this machine once; without a wish the GPU with most free memory is meant.
 pub(super) fn machine(sampling: &Sampling, wish: Option<u32>) -> Result<Machine, String> {
-    let (snapshot, (cards, no_card)) = match ThisMachine::read_once(sampling) {
+    let (snapshot, (cards, no_card)) = match machine::read_once(sampling) {
         Ok(snapshot) => {
             let snapshot = snapshot.harmless();
             let cards = cards(&snapshot);

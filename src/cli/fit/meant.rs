@@ -4,9 +4,8 @@
 
 use super::flags::FitArgs;
 use super::located::{Located, Source};
-use crate::memory::engine::Kind;
 use crate::memory::quant::{self, Shape};
-use crate::memory::{Is, Storage, weights};
+use crate::memory::{Is, Kind, Storage, weights};
 
 /// A quantization that was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,8 @@
 //! Owns what a person should know beside an answer's figures and command line: what was assumed of the model, what the
-//! engine does with it, where a folder has to be converted first, where Ollama's settings go. Sentences without the full
-//! stop. Source: vLLM's and transformers' pages on GGUF, vllm-gguf-plugin, llama-server's slots, Ollama's scheduler,
+//! engine does with it, where a folder has to be converted first, where Ollama's settings go,
+//! what llama.cpp would take where it runs otherwise than reckoned: an earlier build, or with the slots that its server opens
+//! by itself. Sentences without the full
+//! stop. Source: vLLM's and transformers' pages on GGUF, vllm-gguf-plugin, llama-server's slots and `llama_context::sched_reserve`, Ollama's scheduler,
 //! peft's prepare_model_for_kbit_training, read on 2026-11-21.
 
 use super::answer::Answer;
@@ -8,13 +10,12 @@ use super::command::{command, placeholder};
 use super::flags::FitArgs;
 use super::located::{Located, Source};
 use super::meant::Meant;
-use super::{arguments, idle, locate, other};
-use crate::memory::engine::Kind;
-use crate::memory::fits::fits;
+use super::{arguments, idle, locate};
 use crate::memory::flags::quoted;
-use crate::memory::training::Recipe;
-use crate::memory::words::tokens_in_words;
-use crate::memory::{Engine, ModelShape, Storage, quant, sglang, vllm};
+use crate::memory::settings::OWN_SLOTS;
+use crate::memory::{
+    Card, Engine, Kind, ModelShape, Outputs, Recipe, Settings, Storage, fits, quant, sglang, tokens_in_words, vllm,
+};
 use crate::text::harmless;
 use crate::units::Bytes;
 
@@ -40,7 +41,7 @@ pub(super) fn of(answer: &Answer) -> Vec<String> {
     ];
     let mut notes: Vec<String> = about_the_model.into_iter().flatten().collect();
     if answer.spread.is_none() {
-        notes.extend(other::notes(engine, shape, answer.card.as_ref(), args.parallel.is_some()));
+        notes.extend(of_other_builds(engine, shape, answer.card.as_ref(), args.parallel.is_some()));
     }
     let about_the_engine = [
         of_gguf(engine, shape),
@@ -203,4 +204,89 @@ fn ignored(located: &Located, args: &FitArgs) -> Option<String> {
     let is_other = narrow && !asked.eq_ignore_ascii_case(has);
     (is_file && is_other)
         .then(|| format!("it is in {has} and is taken as it is: --dtype {asked} would be another file"))
+}
+
+/// The same with a build that keeps the logits of a whole batch; `None` for an engine that has no such builds.
+fn earlier(engine: &Engine) -> Option<Engine> {
+    let Engine::LlamaCpp(settings) = engine else { return None };
+    Some(Engine::LlamaCpp(Settings { outputs: Outputs::MicroBatch, ..*settings }))
+}
+
+/// The compute buffer of such a build, in bytes.
+pub(super) fn earlier_compute(engine: &Engine, shape: &ModelShape) -> Option<Bytes> {
+    earlier(engine)?.estimate(shape).compute.bytes
+}
+
+/// What to say beside an answer, in sentences without the full stop.
+fn of_other_builds(engine: &Engine, shape: &ModelShape, card: Option<&Card>, asked_slots: bool) -> Vec<String> {
+    let (Engine::LlamaCpp(settings), Some(earlier)) = (engine, earlier(engine)) else { return Vec::new() };
+    let (as_asked, in_earlier) = (fits(engine, shape, card), fits(&earlier, shape, card));
+    let now = engine.estimate(shape).total();
+    let mut notes = Vec::new();
+    if as_asked == Some(true) && in_earlier == Some(false) {
+        let total = earlier.estimate(shape).total().unwrap_or(Bytes::ZERO);
+        let fate = if card.is_some_and(|card| total <= card.free) { "is too tight" } else { "does not fit" };
+        notes.push(format!(
+            "this is for llama-server since June 2026. Earlier builds, llama-completion and llama-cpp-python keep more logits: there it takes about {total} and {fate}"
+        ));
+    }
+    let open = Engine::LlamaCpp(Settings { parallel: OWN_SLOTS, unified: true, ..*settings });
+    if !asked_slots && let (Some(now), Some(total)) = (now, open.estimate(shape).total()) {
+        let verdict = match (as_asked, fits(&open, shape, card)) {
+            (Some(true), Some(false)) => " and does not fit",
+            (Some(true), Some(true)) => " and fits, too",
+            _ => "",
+        };
+        let more = total.less(now);
+        if more > Bytes::mib(16) {
+            notes.push(format!(
+                "this is for one request at a time (-np 1). Without -np llama-server opens {OWN_SLOTS} slots: that takes about {more} more{verdict}"
+            ));
+        }
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::table;
+
+    fn said(name: &str, free: Option<u64>, asked: bool) -> Vec<String> {
+        let shape = table::shape(&table::find(table::rows().unwrap(), name).unwrap(), "Q4_K_M");
+        let settings = Settings { context: Some(16_384), outputs: Outputs::Slots, ..Settings::default() };
+        let card = |free| Card {
+            index: 0,
+            uuid: None,
+            name: "x".into(),
+            total: Bytes::gib(80),
+            free: Bytes::mib(free),
+            each: Vec::new(),
+        };
+        of_other_builds(&Engine::LlamaCpp(settings), &shape, free.map(card).as_ref(), asked)
+    }
+
+    #[test]
+    fn the_servers_own_slots_are_told_where_they_take_more() {
+        assert_eq!(said("llama-3.1-8b", Some(80 << 10), false), Vec::<String>::new(), "they share what there is");
+        let windows = said("gemma-3-27b", Some(80 << 10), false);
+        assert!(windows.first().is_some_and(|note| note.contains("4 slots") && note.ends_with("fits, too")));
+        assert_eq!(said("gemma-3-27b", Some(80 << 10), true), Vec::<String>::new(), "asked for");
+        let states = said("qwen3.6-27b", None, false);
+        assert!(states.first().is_some_and(|note| note.ends_with("about 449 MiB more")), "{states:?}");
+    }
+
+    #[test]
+    fn an_earlier_build_is_told_of_where_that_turns_the_answer() {
+        let shape = table::shape(&table::find(table::rows().unwrap(), "llama-3.1-8b").unwrap(), "Q4_K_M");
+        let wanted = |outputs| {
+            let settings = Settings { context: Some(16_384), outputs, ..Settings::default() };
+            Engine::LlamaCpp(settings).estimate(&shape).wanted(1).unwrap().0 >> 20
+        };
+        let close = said("llama-3.1-8b", Some(wanted(Outputs::MicroBatch) - 10), false);
+        let told = |note: &&String| note.contains("since June 2026") && note.ends_with("is too tight");
+        assert!(close.first().filter(told).is_some(), "{close:?}");
+        assert_eq!(said("llama-3.1-8b", Some(wanted(Outputs::MicroBatch) + 10), false), Vec::<String>::new());
+        assert_eq!(said("llama-3.1-8b", Some(wanted(Outputs::Slots) - 10), false), Vec::<String>::new(), "in no build");
+    }
 }

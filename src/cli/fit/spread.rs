@@ -2,13 +2,10 @@
 //! it fit. The formulas are `memory::split`'s. Knows nothing of words.
 
 use super::flags::{FitArgs, SplitMode};
-use crate::memory::card::Card;
 use crate::memory::engine::ollama_spreads;
-use crate::memory::fits::fits;
-use crate::memory::largest::largest;
+use crate::memory::fits::largest;
 use crate::memory::split::{self, Mode, Share};
-use crate::memory::words::share_in_words;
-use crate::memory::{Engine, ModelShape, Settings};
+use crate::memory::{Card, Engine, ModelShape, Settings, fits, share_in_words};
 use crate::units::Bytes;
 
 /// A model over several GPUs.

@@ -5,19 +5,16 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use super::answer::Answer;
+use super::answer::Held;
 use super::command::command;
-use super::held::Held;
 use super::notes;
 use super::spread::Spread;
 use crate::advice::fit::holders::Holder;
-use crate::memory::card::Card;
-use crate::memory::fits::fits;
 use crate::memory::flags::quoted;
-use crate::memory::knob::Turn;
 use crate::memory::knobs::context;
-use crate::memory::options::Choice;
-use crate::memory::words::{context_in_words, share_in_words};
-use crate::memory::{Engine, Is, ModelShape, Part, Settings, estimate, vllm};
+use crate::memory::{
+    Card, Choice, Engine, Is, ModelShape, Part, Settings, Turn, context_in_words, estimate, fits, share_in_words, vllm,
+};
 use crate::text::harmless;
 use crate::units::Bytes;
 
@@ -92,7 +89,7 @@ fn title(answer: &Answer) -> String {
 
 /// What an earlier build's compute buffer takes, where that differs.
 fn in_earlier_builds(answer: &Answer, now: &Part) -> String {
-    match (super::other::earlier_compute(&answer.engine, &answer.located.shape), now.bytes) {
+    match (notes::earlier_compute(&answer.engine, &answer.located.shape), now.bytes) {
         (Some(then), Some(now)) if then.0.abs_diff(now.0) > Bytes::mib(16).0 => {
             format!(" (in builds before June 2026 about {then})")
         }

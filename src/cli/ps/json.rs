@@ -95,7 +95,7 @@ impl ListedProcess<'_> {
     fn of<'a>(device: &Device, process: &'a GpuProcess) -> ListedProcess<'a> {
         ListedProcess {
             process,
-            activity: Activity::of(None, Some(device), process).word(),
+            activity: Activity::of(None, Some(device), process).into(),
             gpu_percent: gpu_percent(Some(device), process),
         }
     }

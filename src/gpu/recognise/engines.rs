@@ -1,7 +1,6 @@
 //! Owns telling inference servers apart: engines that load a model and answer requests with it, and their workers.
 
-use super::invocation::{How, Invocation, base};
-use super::traits::{Traits, with};
+use super::invocation::{How, Invocation, Traits, base, with};
 
 const MODEL: [&str; 5] = ["--model", "--model-path", "--model-id", "-m", "-hf"];
 

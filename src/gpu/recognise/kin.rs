@@ -1,9 +1,8 @@
 //! Owns the question whether a process works for its parent, so that it ends with it: a rank of torchrun, vLLM's engine,
 //! a DataLoader's worker. A shell, a terminal, an init or a session started what has nothing to do with it.
 
-use super::invocation::{How, Invocation, base};
+use super::invocation::{How, Invocation, Traits, base};
 use super::names::NAMES;
-use super::traits::Traits;
 use super::{engines, system, tools};
 
 /// What a process is to its parent.

@@ -26,7 +26,6 @@ pub struct Names {
 pub struct Guarded {
     pub why: String,
     /// What comes before the name where the name alone says too little.
-    #[serde(default)]
     pub called: Option<String>,
     names: Vec<String>,
     /// How their kernel names may begin as well.

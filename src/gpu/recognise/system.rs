@@ -1,9 +1,8 @@
 //! Owns the processes that a machine needs: display servers, desktop sessions, NVIDIA's daemons, servers that others
 //! share. Terminating one takes away more than the memory that it uses.
 
-use super::invocation::Invocation;
+use super::invocation::{Invocation, Traits};
 use super::names::NAMES;
-use super::traits::Traits;
 
 const OLLAMA: &str = "the Ollama server, which holds next to no GPU memory itself: stop its model with `ollama stop`";
 

@@ -1,8 +1,7 @@
 //! Owns telling apart what people work with: notebooks, image generation, training launchers and their workers,
 //! browsers, games.
 
-use super::invocation::{How, Invocation, base};
-use super::traits::{Traits, with};
+use super::invocation::{How, Invocation, Traits, base, with};
 
 /// What to call it.
 pub(super) fn label(traits: &Traits, run: &Invocation) -> Option<String> {

@@ -3,6 +3,8 @@
 
 use serde_json::Value;
 
+use crate::units::whole;
+
 /// Longer than any model's.
 const MOST_FACTOR: f64 = 4096.0;
 
@@ -29,8 +31,7 @@ pub(super) fn context(said: Option<u64>, rope: Option<&Value>, family: &str) -> 
         _ => None,
     };
     let factor = scaled.get("factor").and_then(Value::as_f64).filter(|factor| (0.0..=MOST_FACTOR).contains(factor));
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 2^32, then saturating")]
-    let thousandths = (factor.unwrap_or(1.0) * 1000.0) as u64;
+    let thousandths = whole((factor.unwrap_or(1.0) * 1000.0).trunc());
     original.unwrap_or(said).saturating_mul(thousandths) / 1000
 }
 

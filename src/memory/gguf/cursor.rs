@@ -1,10 +1,8 @@
 //! Owns reading a header's little-endian numbers and strings from a source that may lie about its sizes: nothing is
-//! read past the length, nothing is allocated that was not read, and a budget ends a header that never ends.
-//! Knows nothing of what the numbers mean.
+//! read past the length, nothing is allocated that was not read, and a budget ends a header that never ends. Says in words
+//! for a person why a header can't be used. Knows nothing of what the numbers mean.
 
-use std::io::{BufReader, Read, Seek};
-
-use super::error::GgufError;
+use std::io::{self, BufReader, Read, Seek};
 
 /// The most bytes of header that are read (skipped ones do not count); real headers have 1–20 MiB.
 const MOST_READ: u64 = 96 << 20;
@@ -44,7 +42,7 @@ impl<R: Read + Seek> Cursor<R> {
     }
 
     fn spend(&mut self, count: u64) -> Result<(), GgufError> {
-        self.budget = self.budget.checked_sub(count).ok_or(GgufError::HeaderTooLong { most: MOST_READ })?;
+        self.budget = self.budget.checked_sub(count).ok_or(GgufError::HeaderTooLong)?;
         self.advance(count)
     }
 
@@ -71,7 +69,7 @@ impl<R: Read + Seek> Cursor<R> {
         let count = self.u64()?;
         let possible = self.remaining().checked_div(least).unwrap_or(0);
         if count > possible.min(most) {
-            return Err(GgufError::TooMany { what, count, most: possible.min(most) });
+            return Err(GgufError::TooMany(what, count, possible.min(most)));
         }
         Ok(count)
     }
@@ -101,4 +99,38 @@ impl<R: Read + Seek> Cursor<R> {
         let step = i64::try_from(count).map_err(|_| GgufError::Malformed("a length past 2^63".into()))?;
         Ok(self.source.seek_relative(step)?)
     }
+}
+
+/// Why a file's header can't be used, in words for a person.
+#[derive(Debug, thiserror::Error)]
+pub enum GgufError {
+    /// The operating system's refusal.
+    #[error("it could not be read: {0}")]
+    Io(#[from] io::Error),
+    /// Another kind of file.
+    #[error("it is no GGUF file: it does not begin with GGUF")]
+    NotGguf,
+    /// A version of the format that llama.cpp does not read either, or a newer one.
+    #[error("it is of GGUF version {0}; versions 2 and 3 can be read")]
+    Version(u32),
+    /// Made for a machine of the other byte order.
+    #[error("it is a GGUF file for big-endian machines")]
+    OtherEndian,
+    /// The file ends too early, most often because its download did.
+    #[error("it ends too early: {length} bytes are there, at least {needed} are needed (an unfinished download?)")]
+    Truncated {
+        /// Bytes that would be needed, at least.
+        needed: u64,
+        /// Bytes that are there.
+        length: u64,
+    },
+    /// A count that no file can have: of what, how many it says, and how many could be.
+    #[error("its header is damaged: {1} {0} (at most {2} are possible)")]
+    TooMany(&'static str, u64, u64),
+    /// More header than any real file has.
+    #[error("its header is damaged: more than {MOST_READ} bytes of it")]
+    HeaderTooLong,
+    /// Anything else that can't be.
+    #[error("its header is damaged: {0}")]
+    Malformed(String),
 }

@@ -4,8 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
 
-use super::cursor::Cursor;
-use super::error::GgufError;
+use super::cursor::{Cursor, GgufError};
 
 /// More than any file has; large ones have about 60.
 const MOST_KEYS: u64 = 4096;

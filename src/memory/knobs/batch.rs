@@ -20,12 +20,8 @@ pub(crate) static KNOB: Knob = Knob {
     cost: |_, _, _| 1,
     proposals: |need| one_at_a_time(need).into_iter().collect(),
     step: half,
-    dial: Some(Dial {
-        label: |_| "sequences at once",
-        is_shown: |_, _| true,
-        ladder: |_, _| vec![1, 2, 4, 8, 16, 32, 64],
-        shown: |engine, shape| KNOB.value(engine, shape).to_string(),
-    }),
+    label: Some(|_| "sequences at once"),
+    ladder: Some(|_, _| vec![1, 2, 4, 8, 16, 32, 64]),
     ..Knob::PLAIN
 };
 

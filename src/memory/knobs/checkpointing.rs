@@ -25,12 +25,8 @@ pub(crate) static KNOB: Knob = Knob {
         Engine::Train(training) if !training.step.checkpointing => vec![need.turn(&KNOB, 0, "gradient checkpointing")],
         _ => Vec::new(),
     },
-    dial: Some(Dial {
-        label: |_| "activations",
-        is_shown: |_, _| true,
-        ladder: |_, _| vec![0, 1],
-        shown: |engine, _| if is_on(engine) { "computed again" } else { "kept" }.to_owned(),
-    }),
+    ladder: Some(|_, _| vec![0, 1]),
+    shown: Some(|engine, _| if is_on(engine) { "computed again" } else { "kept" }.to_owned()),
     ..Knob::PLAIN
 };
 

@@ -13,12 +13,8 @@ pub(crate) static KNOB: Knob = Knob {
     is_usual: |engine| !matches!(engine, Engine::Sglang(serving) if serving.chunk != serving.usual_chunk),
     cost: |_, _, _| 2,
     proposals: |need| smaller(need).into_iter().collect(),
-    dial: Some(Dial {
-        label: |_| "prefill at once",
-        is_shown: |_, _| true,
-        ladder: |_, _| vec![512, 1024, 2048, 4096, 8192, 16_384],
-        shown: |engine, shape| tokens_in_words(KNOB.value(engine, shape)),
-    }),
+    ladder: Some(|_, _| vec![512, 1024, 2048, 4096, 8192, 16_384]),
+    shown: Some(|engine, shape| tokens_in_words(KNOB.value(engine, shape))),
     ..Knob::PLAIN
 };
 

@@ -28,12 +28,9 @@ pub(crate) static KNOB: Knob = Knob {
         _ => 3,
     },
     proposals,
-    dial: Some(Dial {
-        label: |engine| if let Engine::Train(_) = engine { "sequence length" } else { "context" },
-        is_shown: |_, _| true,
-        ladder,
-        shown: |engine, shape| tokens_in_words(KNOB.value(engine, shape) / slots_of_ollama(engine)),
-    }),
+    label: Some(|engine| if let Engine::Train(_) = engine { "sequence length" } else { "context" }),
+    ladder: Some(ladder),
+    shown: Some(|engine, shape| tokens_in_words(KNOB.value(engine, shape) / slots_of_ollama(engine))),
     ..Knob::PLAIN
 };
 

@@ -17,12 +17,9 @@ pub(crate) static KNOB: Knob = Knob {
     states: Some(|engine, _| Some(Said::Option(row(engine)?.3.to_owned()))),
     cost: |_, _, _| 5,
     proposals,
-    dial: Some(Dial {
-        label: |_| "weights in",
-        is_shown: |_, shape| shape.storage != Storage::Quantised,
-        ladder: |_, _| vec![4, 8, 16, 32],
-        shown: |engine, _| row(engine).map_or("", |(_, _, words, _)| words).to_owned(),
-    }),
+    is_shown: |_, shape| shape.storage != Storage::Quantised,
+    ladder: Some(|_, _| vec![4, 8, 16, 32]),
+    shown: Some(|engine, _| row(engine).map_or("", |(_, _, words, _)| words).to_owned()),
     ..Knob::PLAIN
 };
 

@@ -1,11 +1,11 @@
 //! Owns which GPUs of the machine run the model: another one, several that share its matrices or have whole layers each.
 
 use crate::memory::card::{differ, most_free_first, only_on};
+use crate::memory::estimate::SPARE;
 use crate::memory::inference::{self, Generating};
 use crate::memory::knob::*;
 use crate::memory::refusal::shares_out;
 use crate::memory::settings::Settings;
-use crate::memory::spare::SPARE;
 use crate::memory::{split, vllm};
 
 /// GPUs that share each matrix (vLLM, SGLang), or all of the machine's (llama.cpp, transformers).

@@ -23,12 +23,8 @@ pub(crate) static KNOB: Knob = Knob {
         Engine::Vllm(serving) if !serving.eager => vec![need.turn(&KNOB, 0, "no CUDA graphs")],
         _ => Vec::new(),
     },
-    dial: Some(Dial {
-        label: |_| "CUDA graphs",
-        is_shown: |_, _| true,
-        ladder: |_, _| vec![0, 1],
-        shown: |engine, _| if is_eager(engine) { "off" } else { "on" }.to_owned(),
-    }),
+    ladder: Some(|_, _| vec![0, 1]),
+    shown: Some(|engine, _| if is_eager(engine) { "off" } else { "on" }.to_owned()),
     ..Knob::PLAIN
 };
 

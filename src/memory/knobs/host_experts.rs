@@ -1,7 +1,7 @@
 //! Owns how many layers of a mixture of experts leave their experts in system memory: the first so many.
 
+use crate::memory::fits::fewest_host_experts;
 use crate::memory::knob::*;
-use crate::memory::search::fewest_host_experts;
 use crate::memory::settings::Settings;
 
 pub(crate) static KNOB: Knob = Knob {
@@ -27,12 +27,9 @@ pub(crate) static KNOB: Knob = Knob {
     proposals: |need| more(need).into_iter().collect(),
     // Dimensions that are not all known may hide experts.
     frees_nothing: |_, shape| shape.experts == 0 && !shape.tensors.is_empty(),
-    dial: Some(Dial {
-        label: |_| "experts in RAM",
-        is_shown: |_, shape| shape.experts > 0,
-        ladder: |_, shape| (0..=shape.layer_count()).collect(),
-        shown,
-    }),
+    is_shown: |_, shape| shape.experts > 0,
+    ladder: Some(|_, shape| (0..=shape.layer_count()).collect()),
+    shown: Some(shown),
     ..Knob::PLAIN
 };
 

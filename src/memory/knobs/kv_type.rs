@@ -30,15 +30,12 @@ pub(crate) static KNOB: Knob = Knob {
     },
     cost: |_, _, _| 2,
     proposals,
-    dial: Some(Dial {
-        label: |_| "KV cache type",
-        is_shown: |engine, shape| matches!(engine, Engine::Vllm(_) | Engine::Sglang(_)) || shape.attends(),
-        ladder: |engine, _| match engine {
-            Engine::Vllm(_) | Engine::Sglang(_) => vec![8, 16],
-            _ => vec![4, 8, 16],
-        },
-        shown,
+    is_shown: |engine, shape| matches!(engine, Engine::Vllm(_) | Engine::Sglang(_)) || shape.attends(),
+    ladder: Some(|engine, _| match engine {
+        Engine::Vllm(_) | Engine::Sglang(_) => vec![8, 16],
+        _ => vec![4, 8, 16],
     }),
+    shown: Some(shown),
     ..Knob::PLAIN
 };
 

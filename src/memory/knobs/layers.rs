@@ -1,7 +1,7 @@
 //! Owns how many layers llama.cpp and Ollama keep on the GPU; the output counts as one.
 
+use crate::memory::fits::best_layers;
 use crate::memory::knob::*;
-use crate::memory::search::best_layers;
 
 pub(crate) static KNOB: Knob = Knob {
     name: "layers",
@@ -23,12 +23,9 @@ pub(crate) static KNOB: Knob = Knob {
     // With few layers on the GPU it is the processor that computes.
     cost: |_, shape, count| if count >= shape.units() / 2 { 8 } else { 9 },
     proposals: |need| fewer(need).into_iter().collect(),
-    dial: Some(Dial {
-        label: |_| "layers on the card",
-        is_shown: |_, _| true,
-        ladder: |_, shape| (0..=shape.units()).collect(),
-        shown: |engine, shape| format!("{} of {}", KNOB.value(engine, shape), shape.units()),
-    }),
+    label: Some(|_| "layers on the card"),
+    ladder: Some(|_, shape| (0..=shape.units()).collect()),
+    shown: Some(|engine, shape| format!("{} of {}", KNOB.value(engine, shape), shape.units())),
     ..Knob::PLAIN
 };
 

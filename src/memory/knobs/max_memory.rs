@@ -1,9 +1,9 @@
 //! Owns what transformers may put of the weights on the GPU (`device_map="auto"` with `max_memory`). Values are bytes; 0 for
 //! no limit.
 
+use crate::memory::estimate::SPARE;
 use crate::memory::inference;
 use crate::memory::knob::*;
-use crate::memory::spare::SPARE;
 
 pub(crate) static KNOB: Knob = Knob {
     name: "weights on the GPU",

@@ -33,12 +33,8 @@ pub(crate) static KNOB: Knob = Knob {
         Engine::Train(training) if has_adamw_for_all(training) => Some(Engine::Train(in_eight_bits(*training))),
         _ => None,
     },
-    dial: Some(Dial {
-        label: |_| "optimizer",
-        is_shown: |_, _| true,
-        ladder: |_, _| (0..OPTIMIZERS.len() as u64).collect(),
-        shown: |engine, _| OPTIMIZERS.get(place(engine)).map_or("?", |(_, words, _)| words).to_owned(),
-    }),
+    ladder: Some(|_, _| (0..OPTIMIZERS.len() as u64).collect()),
+    shown: Some(|engine, _| OPTIMIZERS.get(place(engine)).map_or("?", |(_, words, _)| words).to_owned()),
     ..Knob::PLAIN
 };
 

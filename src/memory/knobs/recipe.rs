@@ -34,12 +34,8 @@ pub(crate) static KNOB: Knob = Knob {
         }
         _ => None,
     },
-    dial: Some(Dial {
-        label: |_| "what is trained",
-        is_shown: |_, _| true,
-        ladder: |_, _| (0..RECIPES.len() as u64).collect(),
-        shown: |engine, _| RECIPES.get(place(engine)).map_or("?", |(_, words)| words).to_owned(),
-    }),
+    ladder: Some(|_, _| (0..RECIPES.len() as u64).collect()),
+    shown: Some(|engine, _| RECIPES.get(place(engine)).map_or("?", |(_, words)| words).to_owned()),
     ..Knob::PLAIN
 };
 

@@ -27,14 +27,11 @@ pub(crate) static KNOB: Knob = Knob {
         _ => true,
     },
     proposals,
-    dial: Some(Dial {
-        label: |engine| if let Engine::Sglang(_) = engine { "share of free VRAM" } else { "share of the card" },
-        is_shown: |_, _| true,
-        ladder: |_, _| (10..=49).map(|step| step * 20).collect(),
-        shown: |engine, _| {
-            let shown = format!("{}.{:03}", of(engine) / 1000, of(engine) % 1000);
-            shown.strip_suffix('0').unwrap_or(&shown).to_owned()
-        },
+    label: Some(|engine| if let Engine::Sglang(_) = engine { "share of free VRAM" } else { "share of the card" }),
+    ladder: Some(|_, _| (10..=49).map(|step| step * 20).collect()),
+    shown: Some(|engine, _| {
+        let shown = format!("{}.{:03}", of(engine) / 1000, of(engine) % 1000);
+        shown.strip_suffix('0').unwrap_or(&shown).to_owned()
     }),
     ..Knob::PLAIN
 };

@@ -19,19 +19,16 @@ pub(crate) static KNOB: Knob = Knob {
     }),
     cost: |_, _, _| 2,
     proposals,
-    dial: Some(Dial {
-        label: |_| "ZeRO stage",
-        is_shown: |engine, _| matches!(engine, Engine::Train(training) if training.sharing.cards > 1),
-        ladder: |_, _| vec![0, 1, 2, 3],
-        shown: |engine, _| {
-            match stage(engine) {
-                0 => "0: nothing shared",
-                1 => "1: optimizer",
-                2 => "2: and gradients",
-                _ => "3: and weights",
-            }
-            .to_owned()
-        },
+    is_shown: |engine, _| matches!(engine, Engine::Train(training) if training.sharing.cards > 1),
+    ladder: Some(|_, _| vec![0, 1, 2, 3]),
+    shown: Some(|engine, _| {
+        match stage(engine) {
+            0 => "0: nothing shared",
+            1 => "1: optimizer",
+            2 => "2: and gradients",
+            _ => "3: and weights",
+        }
+        .to_owned()
     }),
     ..Knob::PLAIN
 };

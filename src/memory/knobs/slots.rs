@@ -24,12 +24,7 @@ pub(crate) static KNOB: Knob = Knob {
     cost: |_, _, _| 1,
     proposals,
     frees_nothing,
-    dial: Some(Dial {
-        label: |_| "parallel slots",
-        is_shown: |_, _| true,
-        ladder: |_, _| vec![1, 2, 4, 8, 16, 32, 64],
-        shown: |engine, shape| KNOB.value(engine, shape).to_string(),
-    }),
+    ladder: Some(|_, _| vec![1, 2, 4, 8, 16, 32, 64]),
     ..Knob::PLAIN
 };
 

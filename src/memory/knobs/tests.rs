@@ -41,12 +41,7 @@ fn every_dial_goes_to_both_ends_and_back_and_less_takes_less() {
             let mut here = least;
             while knob.room(&here, &shape).1 {
                 let next = knob.turned(here, &shape, 1);
-                assert_eq!(
-                    knob.turned(next, &shape, -1),
-                    here,
-                    "{name} {}",
-                    (knob.dial.as_ref().unwrap().shown)(&next, &shape)
-                );
+                assert_eq!(knob.turned(next, &shape, -1), here, "{name} {}", knob.shown(&next, &shape).unwrap());
                 here = next;
             }
             assert_eq!(here, most, "{name}");
@@ -69,10 +64,7 @@ fn what_stands_beside_the_ladder_goes_to_its_neighbour() {
     let tokens = |by| context::KNOB.turned(llama, &shape, by).context(&shape);
     assert_eq!((tokens(1), tokens(-1), tokens(2)), (Some(6144), Some(4096), Some(8192)));
     let more = slots::KNOB.turned(ollama, &shape, 1);
-    assert_eq!(
-        (more.context(&shape), (context::KNOB.dial.as_ref().unwrap().shown)(&more, &shape)),
-        (Some(16_384), "4K".to_owned())
-    );
+    assert_eq!((more.context(&shape), context::KNOB.shown(&more, &shape).unwrap()), (Some(16_384), "4K".to_owned()));
     let Engine::LlamaCpp(four) =
         kv_type::KNOB.turned(Engine::LlamaCpp(Settings { flash_attention: false, ..Settings::default() }), &shape, -1)
     else {
@@ -90,7 +82,7 @@ fn every_knob_is_told_from_the_others_and_stands_at_a_place_of_its_own() {
             assert!(*place == NONE || place != other_place, "{:?} and {:?}", knob, other);
             assert!(*dial == NONE || dial != other_dial, "{:?} and {:?}", knob, other);
         }
-        assert_eq!(*dial == NONE, knob.dial.is_none(), "{:?}", knob);
+        assert_eq!(*dial == NONE, knob.ladder.is_none(), "{:?}", knob);
     }
 }
 

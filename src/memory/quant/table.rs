@@ -36,7 +36,6 @@ pub(super) struct Table {
 pub(super) struct Variant {
     pub name: String,
     pub of: String,
-    #[serde(default)]
     pub ends: Option<GgmlType>,
     #[serde(default = "unchanged")]
     pub per_mille: [u64; 4],
@@ -53,13 +52,9 @@ pub(super) struct Checkpoint {
     pub name: String,
     #[serde(default)]
     pub words: Vec<String>,
-    #[serde(default)]
     pub experts: Option<GgmlType>,
-    #[serde(default)]
     pub layers: Option<GgmlType>,
-    #[serde(default)]
     pub rest: Option<GgmlType>,
-    #[serde(default)]
     pub as_file: Option<String>,
 }
 

@@ -17,7 +17,6 @@ pub struct Window {
     /// One flag a layer, `1` for a window, such as `111110`; repeated over the layers.
     pub pattern: String,
     /// Heads and length of K and V in full layers, where they differ from the windowed ones.
-    #[serde(default)]
     pub full_heads: Option<(u64, u64)>,
 }
 

@@ -14,7 +14,7 @@ use crate::gpu::ProcessKey;
 use crate::gpu::guard::{Signal, Viewer, spares};
 use crate::gpu::recognise;
 use crate::gpu::running::Running;
-use crate::platform::processes::{Inspection, Named, Note, ProcessControl, Processes};
+use crate::platform::processes::{Inspection, Note, ProcessControl};
 use crate::platform::unix::pipe::timespec;
 use crate::platform::unix::users::Users;
 use crate::text::harmless;
@@ -140,8 +140,9 @@ impl ProcessControl for Kernel {
     }
 }
 
-impl Processes for Kernel {
-    fn viewer(&self) -> Viewer {
+impl Kernel {
+    /// Who we are, for the list of refusals.
+    pub fn viewer(&self) -> Viewer {
         let own = rustix::process::getpid().as_raw_nonzero().get().unsigned_abs();
         let mut lineage = self.procfs.ancestors(own);
         lineage.push(own);
@@ -151,18 +152,19 @@ impl Processes for Kernel {
         Viewer { uid, lineage, spared: self.spared.clone(), sudo_uid, is_held_by_pod: self.is_held_by_pod }
     }
 
-    fn named(&self, pid: u32) -> Named {
-        Named {
-            user: self.procfs.uid(pid).ok().map(|uid| Users::read().name(uid)),
-            command: self.procfs.arguments(pid).unwrap_or_default().join(" "),
-        }
+    /// Who it is, for the record: its user's name, where it may be seen, and its command line; empty where it can't be read.
+    pub fn named(&self, pid: u32) -> (Option<String>, String) {
+        let user = self.procfs.uid(pid).ok().map(|uid| Users::read().name(uid));
+        (user, self.procfs.arguments(pid).unwrap_or_default().join(" "))
     }
 
-    fn started_at(&self, key: ProcessKey) -> Option<WallTime> {
+    /// When it was started.
+    pub fn started_at(&self, key: ProcessKey) -> Option<WallTime> {
         self.procfs.boot_clock()?.at(key.start_ticks)
     }
 
-    fn are_set(&self, key: ProcessKey, names: &[String]) -> Option<Vec<(String, bool)>> {
+    /// Of these environment variables whether they are set, as far as that may be seen; `None` where the process is gone.
+    pub fn are_set(&self, key: ProcessKey, names: &[String]) -> Option<Vec<(String, bool)>> {
         if self.procfs.stat(key.pid).ok()?.key() != key {
             return None;
         }
@@ -173,7 +175,9 @@ impl Processes for Kernel {
         Some(readable.collect())
     }
 
-    fn ask(&self, key: ProcessKey, release: &Release, note: impl Fn(Note)) -> Result<String, String> {
+    /// Asks a process's own program to free memory. Returns what was asked of which program, or why that failed
+    /// (as the end of a sentence).
+    pub fn ask(&self, key: ProcessKey, release: &Release, note: impl Fn(Note)) -> Result<String, String> {
         release::ask(&self.procfs, key, release, note)
     }
 }

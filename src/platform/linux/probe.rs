@@ -4,7 +4,6 @@
 
 mod holders;
 mod kin;
-mod moment;
 mod nvml;
 mod pace;
 mod people;
@@ -29,7 +28,7 @@ use crate::platform::linux::procfs::power::Power;
 use crate::units::{Bytes, WallTime};
 use holders::Holders;
 use kin::Families;
-pub use moment::Moment;
+pub use nvml::Moment;
 use nvml::{DeviceReading, NvmlDriver};
 use people::{People, is_gone, on_device};
 use rest::{Rest, Resting, Sleepers};
@@ -42,28 +41,16 @@ pub fn run(
     sampling: &Sampling,
     out: &mut (impl Write + AsFd),
     count: Option<u64>,
-    orders: Option<impl Read + AsFd>,
-) -> io::Result<()> {
-    match stream(sampling, out, count, orders) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => result,
-    }
-}
-
-fn stream(
-    sampling: &Sampling,
-    out: &mut (impl Write + AsFd),
-    count: Option<u64>,
     mut orders: Option<impl Read + AsFd>,
 ) -> io::Result<()> {
     let mut sampler = Sampler::new(sampling.nvml_library.clone(), sampling.procfs());
     if count.is_none() {
         sampler.holders.not_at_first(Instant::now());
     }
-    write_line(out, &sampler.header())?;
+    let mut is_read = write_line(out, &sampler.header())?;
     let mut written = 0;
     let (mut last, mut due, mut interval) = (Instant::now(), Instant::now(), sampling.interval);
-    while count.is_none_or(|count| written < count) {
+    while is_read && count.is_none_or(|count| written < count) {
         match pace::wait_until(due, &*out, orders.as_ref()) {
             pace::Woken::ReaderGone => break,
             pace::Woken::Ordered => {
@@ -75,7 +62,7 @@ fn stream(
             }
             pace::Woken::Due => {
                 last = due;
-                write_line(out, &sampler.snapshot_at(Moment::now()))?;
+                is_read = write_line(out, &sampler.snapshot_at(Moment::now()))?;
                 written += 1;
                 // A reading that took longer than the interval is not followed by extra ones.
                 due = (due + interval).max(Instant::now());

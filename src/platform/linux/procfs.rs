@@ -228,7 +228,7 @@ impl Procfs {
     }
 
     pub fn working_directory(&self, pid: u32) -> Result<PathBuf, ProcError> {
-        self.link(pid, &self.path(pid, "cwd"))
+        fs::read_link(self.path(pid, "cwd")).map_err(|error| self.failure(pid, &error))
     }
 
     /// /proc/PID/cgroup as text; see `place::Place::parse`.
@@ -357,10 +357,6 @@ impl Procfs {
         self.root.join(pid.to_string()).join(file)
     }
 
-    fn link(&self, pid: u32, path: &Path) -> Result<PathBuf, ProcError> {
-        fs::read_link(path).map_err(|error| self.failure(pid, &error))
-    }
-
     /// The first 4 KiB, in one read: stat, status and cmdline are given whole, and are read for many
     /// processes again and again.
     fn read_small<'a>(&self, pid: u32, file: &str, into: &'a mut Small) -> Result<&'a [u8], ProcError> {
@@ -455,10 +451,9 @@ pub fn command_line(arguments: &[String], comm: &str) -> String {
 
 /// The value of a variable in an environment.
 fn variable(environment: &[u8], name: &str) -> Option<String> {
-    let value = environment.split(|byte| *byte == 0).find_map(|entry| {
-        entry.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b"=")).map(String::from_utf8_lossy)
-    });
-    value.map(std::borrow::Cow::into_owned)
+    let mut entries = environment.split(|byte| *byte == 0);
+    let value = entries.find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
+    Some(String::from_utf8_lossy(value).into_owned())
 }
 
 /// The links of a folder, and where they lead.

@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::platform::{contract, regular};
+use crate::platform::regular;
 
 /// A pipe, or whatever standard input is.
 #[derive(Debug)]
@@ -19,16 +19,9 @@ impl Pipe {
     pub(crate) fn new(file: File) -> Pipe {
         Pipe(file)
     }
-}
 
-impl Read for Pipe {
-    fn read(&mut self, block: &mut [u8]) -> io::Result<usize> {
-        self.0.read(block)
-    }
-}
-
-impl contract::Pipe for Pipe {
-    fn read_within(&mut self, block: &mut [u8], patience: Option<Duration>) -> io::Result<Option<usize>> {
+    /// Reads what is there: `Some(0)` at the end of the pipe, `None` if nothing came in time.
+    pub(crate) fn read_within(&mut self, block: &mut [u8], patience: Option<Duration>) -> io::Result<Option<usize>> {
         // A named pipe without a writer reads as ended, so this waits until it has data.
         match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], patience.map(timespec).as_ref()) {
             Ok(0) | Err(Errno::INTR) => Ok(None),

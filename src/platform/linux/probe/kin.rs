@@ -69,18 +69,18 @@ impl Families {
             // Who was not asked about last time has left.
             std::mem::take(&mut relative.is_fresh) && relative.age < LOOK_AGAIN
         });
-        groups(&mut Look { procfs, running, known: &mut self.known }, users)
+        groups(&mut Look { procfs, running: &running, known: &mut self.known }, users)
     }
 }
 
 /// Looks processes up at one refresh.
-struct Look<'a, S> {
+struct Look<'a> {
     procfs: &'a Procfs,
-    running: S,
+    running: &'a dyn Fn(u32) -> Option<(Stat, String)>,
     known: &'a mut BTreeMap<u32, Relative>,
 }
 
-impl<S: Fn(u32) -> Option<(Stat, String)>> Look<'_, S> {
+impl Look<'_> {
     /// This process now; as it was lately, where it is the same program still.
     fn at(&mut self, pid: u32) -> Option<&Relative> {
         let known = self.known.get(&pid);
@@ -102,7 +102,7 @@ impl<S: Fn(u32) -> Option<(Stat, String)>> Look<'_, S> {
     }
 }
 
-fn groups<S: Fn(u32) -> Option<(Stat, String)>>(look: &mut Look<'_, S>, users: &BTreeMap<u32, bool>) -> Groups {
+fn groups(look: &mut Look<'_>, users: &BTreeMap<u32, bool>) -> Groups {
     let ways: Vec<Way> = users.keys().map(|pid| way_up(look, *pid, users)).collect();
     // The guests of each host: the topmost processes below it.
     let mut guests: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
@@ -138,7 +138,7 @@ struct Way {
     host: Option<u32>,
 }
 
-fn way_up<S: Fn(u32) -> Option<(Stat, String)>>(look: &mut Look<'_, S>, pid: u32, users: &BTreeMap<u32, bool>) -> Way {
+fn way_up(look: &mut Look<'_>, pid: u32, users: &BTreeMap<u32, bool>) -> Way {
     let mut way = Way { pids: vec![pid], top: pid, host: None };
     while way.pids.len() < GENERATIONS {
         match above(look, way.top, users) {
@@ -157,11 +157,7 @@ fn way_up<S: Fn(u32) -> Option<(Stat, String)>>(look: &mut Look<'_, S>, pid: u32
 }
 
 /// The parent of a process and what it is to it.
-fn above<S: Fn(u32) -> Option<(Stat, String)>>(
-    look: &mut Look<'_, S>,
-    child: u32,
-    users: &BTreeMap<u32, bool>,
-) -> Option<(u32, Bond)> {
+fn above(look: &mut Look<'_>, child: u32, users: &BTreeMap<u32, bool>) -> Option<(u32, Bond)> {
     let parent = look.at(child)?.stat.parent_pid;
     if parent <= 1 {
         return None;

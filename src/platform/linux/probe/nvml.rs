@@ -1,27 +1,25 @@
 //! Owns talking to NVIDIA's driver: opening the library and opening it again, which call is made how often, and what
 //! the answers mean as readings. Only this file and those below it name nvml_wrapper; `raw` has the calls it lacks.
 //! Knows nothing of /proc: a PID here is a number the driver gave.
-//!
 //! Calls for each GPU: memory, two process lists and utilisation at each refresh; temperature, power, process utilisation
 //! and the MPS list every 5 s; names once. A refresh takes 5 calls a GPU on average at one refresh a second.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use card::Card;
+use errors::trouble;
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::{Nvml, cuda_driver_version_major, cuda_driver_version_minor};
+
+use super::trouble::{DeviceTrouble, Trouble};
+use crate::gpu::Driver;
 
 mod card;
 mod errors;
 mod raw;
 
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-
-use nvml_wrapper::Nvml;
-use nvml_wrapper::error::NvmlError;
-use nvml_wrapper::{cuda_driver_version_major, cuda_driver_version_minor};
-
-use super::moment::Moment;
-use super::trouble::{DeviceTrouble, Trouble};
-use crate::gpu::Driver;
-use card::Card;
 pub(super) use card::DeviceReading;
-use errors::trouble;
 
 /// Where the library is looked for: the driver's own name first, the developer's link (which may be a stub) after it; then
 /// where WSL2 and NixOS have it, which the loader does not search.
@@ -250,4 +248,18 @@ fn open_library(named: Option<&Path>) -> Result<Library, Trouble> {
         }
     }
     Err(Trouble::cannot_load(named, &refused))
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    pub now: Instant,
+    /// Microseconds since the epoch, which is how the driver stamps its samples.
+    pub epoch_micros: u64,
+}
+
+impl Moment {
+    pub fn now() -> Moment {
+        let epoch_micros = u64::try_from(jiff::Timestamp::now().as_microsecond()).unwrap_or(0);
+        Moment { now: Instant::now(), epoch_micros }
+    }
 }

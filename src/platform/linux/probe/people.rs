@@ -4,10 +4,10 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use crate::gpu::accounts::MergedRow;
+use crate::gpu::accounts::Row;
 use crate::gpu::recognise::invocation::base;
 use crate::gpu::recognise::{self, Traits, recognise};
-use crate::gpu::{GpuProcess, ProcessKind, Reading};
+use crate::gpu::{GpuProcess, Reading};
 use crate::platform::linux::procfs::machine::BootClock;
 use crate::platform::linux::procfs::place::Place;
 use crate::platform::linux::procfs::{OpenCards, ProcError, Procfs, Stat, Watched, command_line};
@@ -35,33 +35,12 @@ struct Found {
 
 /// A PID of which nothing can be said, for this reason.
 fn unknown(pid: u32, reason: ProcError) -> GpuProcess {
-    GpuProcess {
-        pid,
-        kind: ProcessKind::Unlisted,
-        container: None,
-        managed_by: None,
-        recognised_as: None,
-        protected: None,
-        server_command: None,
-        proved: false,
-        group: None,
-        image: None,
-        start_ticks: reason.clone().into(),
-        started_at: reason.clone().into(),
-        used_bytes: Reading::NotAvailable,
-        sm_percent: Reading::NotAvailable,
-        uid: reason.clone().into(),
-        user: reason.clone().into(),
-        command: reason.clone().into(),
-        parent_pid: reason.clone().into(),
-        session: reason.clone().into(),
-        state: reason.clone().into(),
-        cpu_ticks: reason.into(),
-    }
+    let (used_bytes, sm_percent) = (Reading::NotAvailable, Reading::NotAvailable);
+    GpuProcess { pid, used_bytes, sm_percent, ..GpuProcess::unread(&reason.into()) }
 }
 
 /// The row of a process on one device.
-pub(super) fn on_device(process: &GpuProcess, row: &MergedRow, sm_percent: Reading<u32>) -> GpuProcess {
+pub(super) fn on_device(process: &GpuProcess, row: &Row, sm_percent: Reading<u32>) -> GpuProcess {
     let used_bytes = row.used_bytes.clone();
     GpuProcess { pid: row.pid, kind: row.kind, used_bytes, sm_percent, ..process.clone() }
 }
@@ -493,7 +472,7 @@ mod tests {
 
     #[test]
     fn one_that_is_hidden_has_no_name_no_user_and_no_end() {
-        let row = MergedRow { pid: 70, kind: ProcessKind::Compute, used_bytes: Reading::Known(Bytes::gib(2)) };
+        let row = Row { pid: 70, kind: crate::gpu::ProcessKind::Compute, used_bytes: Reading::Known(Bytes::gib(2)) };
         for reason in [ProcError::Denied, ProcError::Gone] {
             let row = on_device(&unknown(70, reason.clone()), &row, Reading::NotAvailable);
             let known = [row.user.known(), row.command.known(), row.recognised_as.as_ref()];

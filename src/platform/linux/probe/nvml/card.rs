@@ -7,10 +7,10 @@ use nvml_wrapper::{Device as NvmlDevice, Nvml};
 use nvml_wrapper_sys::bindings::{NVML_DEVICE_MIG_ENABLE, nvmlDevice_t};
 
 use super::errors::{device_trouble, figure, missing, percent};
-use super::raw::{self, List, ListVersion, Percents, Samples};
-use crate::gpu::accounts::{ListedRow, MergedRow, merge, row_figure};
-use crate::gpu::{Device, DeviceMemory, Nature, Reading};
-use crate::platform::linux::probe::moment::Moment;
+use super::raw::{self, Asked, List, ListVersion, Percents, Samples};
+use crate::gpu::accounts::{Row, merge, row_figure};
+use crate::gpu::{Device, DeviceMemory, Nature, ProcessKind, Reading};
+use crate::platform::linux::probe::nvml::Moment;
 use crate::platform::linux::probe::rows::RowBuffer;
 use crate::platform::linux::probe::trouble::DeviceTrouble;
 use crate::units::Bytes;
@@ -26,7 +26,7 @@ pub(crate) struct DeviceReading {
     pub device: Device,
     /// The number of its device file, of an instance (MIG) the whole card's: 3 for /dev/nvidia3.
     pub minor: Option<u32>,
-    pub rows: Vec<MergedRow>,
+    pub rows: Vec<Row>,
     /// Whether the compute list, which has nearly all of the memory, could be read.
     pub listed: Reading<()>,
     /// By PID; one that is not in it has used nothing.
@@ -46,7 +46,7 @@ pub(super) struct Card {
     samples: Samples,
     /// Read every 5 s, as the clients of MPS.
     sm_percent: Reading<Percents>,
-    mps: Vec<ListedRow>,
+    mps: Vec<Row>,
 }
 
 impl Card {
@@ -63,7 +63,7 @@ impl Card {
         if !self.is_split() {
             return Vec::new();
         }
-        let parent = raw::device(nvml, handle);
+        let parent = Asked { nvml, handle }.device();
         let most = parent.mig_device_count().unwrap_or(0).min(MOST_INSTANCES);
         // Numbers without an instance are gaps.
         let there = (0..most).filter_map(|at| parent.mig_device_by_index(at).ok());
@@ -90,18 +90,11 @@ impl Card {
     fn of(device: Result<NvmlDevice, DeviceTrouble>, index: u32, nature: Option<Nature>) -> Card {
         let unread = Device {
             index,
-            error: None,
-            memory: no_memory(&Reading::NotAvailable),
-            unaccounted_includes_unknown_rows: false,
-            processes: Vec::new(),
             nature,
             uuid: text(&device, |device| device.uuid()),
             bus_id: text(&device, |device| device.pci_info().map(|pci| pci.bus_id)),
             name: text(&device, |device| device.name()),
-            unaccounted_bytes: Reading::NotAvailable,
-            utilization_percent: Reading::NotAvailable,
-            temperature_celsius: Reading::NotAvailable,
-            power_watts: Reading::NotAvailable,
+            ..Device::default()
         };
         Card {
             device: unread,
@@ -139,7 +132,7 @@ impl Card {
     /// What is due now. The trouble is that of the whole device, and its sentence is in the reading as well.
     pub(super) fn read(&mut self, nvml: &Nvml, moment: Moment, slow: bool) -> (Option<DeviceTrouble>, DeviceReading) {
         let result = match self.handle.clone() {
-            Ok(handle) => self.try_read(nvml, handle, moment, slow),
+            Ok(handle) => self.try_read(Asked { nvml, handle }, moment, slow),
             Err(trouble) => Err(trouble),
         };
         match result {
@@ -151,27 +144,20 @@ impl Card {
         }
     }
 
-    fn try_read(
-        &mut self,
-        nvml: &Nvml,
-        handle: nvmlDevice_t,
-        moment: Moment,
-        slow: bool,
-    ) -> Result<DeviceReading, DeviceTrouble> {
-        let device = raw::device(nvml, handle);
-        let memory = match self.memory(nvml, handle, &device) {
+    fn try_read(&mut self, asked: Asked<'_>, moment: Moment, slow: bool) -> Result<DeviceReading, DeviceTrouble> {
+        let memory = match self.memory(asked) {
             // Of a card that is split only root may see all; its instances are everybody's.
-            Err(DeviceTrouble::NoPermission) if self.is_split() => no_memory(&Reading::Denied),
+            Err(DeviceTrouble::NoPermission) if self.is_split() => DeviceMemory::unread(&Reading::Denied),
             memory => memory?,
         };
         let total = memory.total_bytes.value();
         let (compute, graphics) = match self.has_instances {
             true => (Reading::Unsupported, Reading::Unsupported),
-            false => (self.list(nvml, handle, List::Compute, total)?, self.list(nvml, handle, List::Graphics, total)?),
+            false => (self.list(asked, List::Compute, total)?, self.list(asked, List::Graphics, total)?),
         };
-        let utilization = figure(device.utilization_rates().map(|rates| rates.gpu))?;
+        let utilization = figure(asked.device().utilization_rates().map(|rates| rates.gpu))?;
         if slow {
-            self.read_slow(nvml, handle, &device, total, moment)?;
+            self.read_slow(asked, total, moment)?;
         }
         let none = Vec::new();
         Ok(DeviceReading {
@@ -183,33 +169,21 @@ impl Card {
         })
     }
 
-    fn read_slow(
-        &mut self,
-        nvml: &Nvml,
-        handle: nvmlDevice_t,
-        device: &NvmlDevice,
-        total: Option<Bytes>,
-        moment: Moment,
-    ) -> Result<(), DeviceTrouble> {
-        let earliest = moment.epoch_micros.saturating_sub(SAMPLES_SINCE);
+    fn read_slow(&mut self, asked: Asked<'_>, total: Option<Bytes>, moment: Moment) -> Result<(), DeviceTrouble> {
+        let (device, earliest) = (asked.device(), moment.epoch_micros.saturating_sub(SAMPLES_SINCE));
         self.device.temperature_celsius = figure(device.temperature(TemperatureSensor::Gpu))?;
         // The driver gives milliwatts.
         let milliwatts = figure(device.power_usage())?;
         self.device.power_watts = milliwatts.map(|milliwatts| milliwatts.saturating_add(500) / 1000);
-        self.sm_percent = figure(self.samples.read(nvml, handle, earliest))?;
-        self.mps = self.list(nvml, handle, List::Mps, total)?.known().cloned().unwrap_or_default();
+        self.sm_percent = figure(self.samples.read(asked, earliest))?;
+        self.mps = self.list(asked, List::Mps, total)?.known().cloned().unwrap_or_default();
         Ok(())
     }
 
     /// Version 2 keeps the driver's reserve apart; drivers before R510 and some boards (GB10) have only version 1.
-    fn memory(
-        &mut self,
-        nvml: &Nvml,
-        handle: nvmlDevice_t,
-        device: &NvmlDevice,
-    ) -> Result<DeviceMemory, DeviceTrouble> {
+    fn memory(&mut self, asked: Asked<'_>) -> Result<DeviceMemory, DeviceTrouble> {
         if !self.memory_is_v1 {
-            match device.memory_info() {
+            match asked.device().memory_info() {
                 Ok(info) => {
                     return Ok(with_capacity(DeviceMemory {
                         total_bytes: Reading::Known(Bytes(info.total)),
@@ -222,30 +196,24 @@ impl Card {
                 Err(error) => return Err(whole_device(&error)),
             }
         }
-        match raw::memory_v1(nvml, handle) {
+        match raw::memory_v1(asked) {
             Ok(memory) => Ok(with_capacity(memory)),
-            Err(error) if raw::is_too_new(&error) => Ok(no_memory(&Reading::Unsupported)),
+            Err(error) if raw::is_too_new(&error) => Ok(DeviceMemory::unread(&Reading::Unsupported)),
             Err(error) => Err(whole_device(&error)),
         }
     }
 
-    fn list(
-        &mut self,
-        nvml: &Nvml,
-        handle: nvmlDevice_t,
-        list: List,
-        total: Option<Bytes>,
-    ) -> Result<Reading<Vec<ListedRow>>, DeviceTrouble> {
+    fn list(&mut self, asked: Asked<'_>, list: List, total: Option<Bytes>) -> Result<Reading<Vec<Row>>, DeviceTrouble> {
         let [compute, graphics, mps] = &mut self.versions;
-        let version = match list {
-            List::Compute => compute,
-            List::Graphics => graphics,
-            List::Mps => mps,
+        let (version, kind) = match list {
+            List::Compute => (compute, ProcessKind::Compute),
+            List::Graphics => (graphics, ProcessKind::Graphics),
+            List::Mps => (mps, ProcessKind::Mps),
         };
-        let rows = figure(raw::list(nvml, handle, list, version, &mut self.rows))?;
+        let rows = figure(raw::list(asked, list, version, &mut self.rows))?;
         Ok(rows.map(|rows| {
             let rows = rows.into_iter();
-            rows.map(|row| ListedRow { pid: row.pid, used_bytes: row_figure(row.used, total) }).collect()
+            rows.map(|row| Row { pid: row.pid, kind, used_bytes: row_figure(row.used, total) }).collect()
         }))
     }
 
@@ -295,7 +263,7 @@ fn whole_device(error: &NvmlError) -> DeviceTrouble {
 /// the memory is more than all of it.
 fn with_capacity(memory: DeviceMemory) -> DeviceMemory {
     let Some(total) = memory.total_bytes.value().filter(|total| *total != Bytes::ZERO) else {
-        return no_memory(&Reading::NotAvailable);
+        return DeviceMemory::default();
     };
     DeviceMemory {
         total_bytes: memory.total_bytes,
@@ -309,14 +277,5 @@ fn within(total: Bytes, part: Reading<Bytes>) -> Reading<Bytes> {
     match part {
         Reading::Known(bytes) => row_figure(bytes.0, Some(total)),
         unknown => unknown,
-    }
-}
-
-fn no_memory(reason: &Reading<Bytes>) -> DeviceMemory {
-    DeviceMemory {
-        total_bytes: reason.clone(),
-        reserved_bytes: reason.clone(),
-        used_bytes: reason.clone(),
-        free_bytes: reason.clone(),
     }
 }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device as NvmlDevice, Nvml};
-use nvml_wrapper_sys::bindings::{NvmlLib, nvmlDevice_t, nvmlMemory_t, nvmlProcessUtilizationSample_t};
+use nvml_wrapper_sys::bindings::{nvmlDevice_t, nvmlMemory_t, nvmlProcessUtilizationSample_t};
 
 use super::errors::percent;
 use crate::gpu::{DeviceMemory, Reading};
@@ -25,16 +25,25 @@ const AHEAD: u64 = 60_000_000;
 /// The driver's own handle of a device, to be kept longer than nvml-wrapper's borrow of the library lasts.
 #[allow(unsafe_code, reason = "the driver's C interface")]
 pub(super) fn handle(device: &NvmlDevice) -> nvmlDevice_t {
-    // SAFETY: the handle is only handed back to the library it came from (see `device`), and never freed.
+    // SAFETY: the handle is only handed back to the library it came from (see `Asked`), and never freed.
     unsafe { device.handle() }
 }
 
-/// nvml-wrapper's form of a handle that came from this library.
-#[allow(unsafe_code, reason = "the driver's C interface")]
-pub(super) fn device(nvml: &Nvml, handle: nvmlDevice_t) -> NvmlDevice<'_> {
-    // SAFETY: a card keeps the handle it got from this very library and is dropped with it, so it is a valid one;
-    // the driver answers with an error where the GPU behind it is gone.
-    unsafe { NvmlDevice::new(handle, nvml) }
+/// Whom the driver is asked about: the device of a handle that came from this library.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub nvml: &'a Nvml,
+    pub handle: nvmlDevice_t,
+}
+
+impl<'a> Asked<'a> {
+    /// nvml-wrapper's form of it.
+    #[allow(unsafe_code, reason = "the driver's C interface")]
+    pub(super) fn device(self) -> NvmlDevice<'a> {
+        // SAFETY: a card keeps the handle it got from this very library and is dropped with it, so it is a valid one;
+        // the driver answers with an error where the GPU behind it is gone.
+        unsafe { NvmlDevice::new(self.handle, self.nvml) }
+    }
 }
 
 /// Whether an error says that this form of a call is not to be had, so that an older one is worth a try.
@@ -76,16 +85,15 @@ impl ListVersion {
     }
 }
 
-/// Reads a list in the newest form that the driver has. `device` must be a handle of this library.
+/// Reads a list in the newest form that the driver has.
 pub(super) fn list(
-    nvml: &Nvml,
-    device: nvmlDevice_t,
+    asked: Asked<'_>,
     list: List,
     version: &mut ListVersion,
     buffer: &mut RowBuffer,
 ) -> Result<Vec<RawRow>, NvmlError> {
     loop {
-        let result = buffer.read(|count, rows| call(nvml.lib(), list, *version, device, count, rows));
+        let result = buffer.read(|count, rows| call(asked, list, *version, count, rows));
         match result {
             Ok(rows) => return Ok(rows),
             Err(ListError::Code(FUNCTION_NOT_FOUND)) => {
@@ -99,7 +107,8 @@ pub(super) fn list(
 
 /// One call of the driver; a missing symbol is its FUNCTION_NOT_FOUND. `rows` has 32 bytes for each of `count` rows.
 #[allow(unsafe_code, reason = "the driver's C interface")]
-fn call(lib: &NvmlLib, list: List, version: ListVersion, device: nvmlDevice_t, count: &mut u32, rows: *mut u64) -> u32 {
+fn call(asked: Asked<'_>, list: List, version: ListVersion, count: &mut u32, rows: *mut u64) -> u32 {
+    let (lib, device) = (asked.nvml.lib(), asked.handle);
     macro_rules! by_symbol {
         ($symbol:ident) => {
             // SAFETY: the symbol has the type nvml.h gives it; the handle came from this library, which stays loaded
@@ -123,12 +132,12 @@ fn call(lib: &NvmlLib, list: List, version: ListVersion, device: nvmlDevice_t, c
 
 /// Memory as drivers before R510 tell it: `used` includes what the driver reserves.
 #[allow(unsafe_code, reason = "the driver's C interface")]
-pub(super) fn memory_v1(nvml: &Nvml, device: nvmlDevice_t) -> Result<DeviceMemory, NvmlError> {
-    let symbol = nvml.lib().nvmlDeviceGetMemoryInfo.as_ref().map_err(|_| NvmlError::FunctionNotFound)?;
+pub(super) fn memory_v1(asked: Asked<'_>) -> Result<DeviceMemory, NvmlError> {
+    let symbol = asked.nvml.lib().nvmlDeviceGetMemoryInfo.as_ref().map_err(|_| NvmlError::FunctionNotFound)?;
     let mut memory = nvmlMemory_t { total: 0, free: 0, used: 0 };
     // SAFETY: the symbol has the type nvml.h gives it, the handle came from this library, and `memory` is the
     // structure that this version of the call fills in.
-    let code = unsafe { symbol(device, &raw mut memory) };
+    let code = unsafe { symbol(asked.handle, &raw mut memory) };
     if code != 0 {
         return Err(NvmlError::from(code));
     }
@@ -154,8 +163,9 @@ impl Samples {
     /// The newest sample of each PID since the last question, in percent; a PID without one has used nothing since
     /// (the driver keeps no samples of idle processes). `earliest`: µs of the epoch before which nothing counts.
     #[allow(unsafe_code, reason = "the driver's C interface")]
-    pub(super) fn read(&mut self, nvml: &Nvml, device: nvmlDevice_t, earliest: u64) -> Result<Percents, NvmlError> {
-        let symbol = nvml.lib().nvmlDeviceGetProcessUtilization.as_ref().map_err(|_| NvmlError::FunctionNotFound)?;
+    pub(super) fn read(&mut self, asked: Asked<'_>, earliest: u64) -> Result<Percents, NvmlError> {
+        let symbol =
+            asked.nvml.lib().nvmlDeviceGetProcessUtilization.as_ref().map_err(|_| NvmlError::FunctionNotFound)?;
         let since = self.newest.max(earliest);
         let mut room = u32::try_from(self.buffer.len()).unwrap_or(MOST_SAMPLES).max(FIRST_SAMPLES);
         while room <= MOST_SAMPLES {
@@ -163,7 +173,7 @@ impl Samples {
             let mut count = room;
             // SAFETY: the symbol has the type nvml.h gives it, the handle came from this library, and the buffer has
             // room for the `count` samples that the driver is told of.
-            let code = unsafe { symbol(device, self.buffer.as_mut_ptr(), &raw mut count, since) };
+            let code = unsafe { symbol(asked.handle, self.buffer.as_mut_ptr(), &raw mut count, since) };
             match code {
                 0 => return Ok(self.newest_by_pid(count.min(room), since, earliest.saturating_add(AHEAD))),
                 INSUFFICIENT_SIZE => room = count.saturating_add(16).max(room.saturating_mul(2)),
