@@ -2,6 +2,7 @@
 //! `knowledge/phases.ron`) of paths, banners, module names and traceback frames.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder};
@@ -113,6 +114,12 @@ pub struct PhaseRule {
     /// Whether every other rule comes first: a plain `forward` shows little.
     #[serde(default)]
     pub weak: bool,
+    /// One of them must stand near the line, too.
+    #[serde(default)]
+    pub beside: Vec<Pattern>,
+    /// None of them may stand near it.
+    #[serde(default)]
+    pub lacks: Vec<Pattern>,
 }
 
 /// Recognizes phases by the nearest sign at or before the decisive line.
@@ -128,15 +135,10 @@ impl PhaseTable {
 
     /// The nearest strong sign at or before the line wins, else the nearest weak one.
     pub(crate) fn recognize(&self, log: &PastedLog, line: usize, column: usize) -> (Phase, Option<Stage>) {
+        let near = Near { log, line, column };
         let mut weak = None;
-        let last = end_of_traceback(log, line);
-        for number in (last.saturating_sub(150).max(1)..=last.min(log.line_count())).rev() {
-            let column = if number == line { column } else { log.length(number) };
-            let excerpt = log.around(number, column);
-            for rule in &self.rules {
-                if !rule.patterns.iter().any(|pattern| excerpt.parts().any(|(_, text)| pattern.is_match(text))) {
-                    continue;
-                }
+        for number in near.lines().rev() {
+            for rule in self.rules.iter().filter(|rule| near.shows(rule, number)) {
                 if !rule.weak {
                     return (rule.phase, rule.stage);
                 }
@@ -144,5 +146,34 @@ impl PhaseTable {
             }
         }
         weak.unwrap_or_default()
+    }
+}
+
+/// The lines at and before the decisive one, and the traceback that follows it.
+struct Near<'l> {
+    log: &'l PastedLog,
+    line: usize,
+    column: usize,
+}
+
+impl Near<'_> {
+    fn lines(&self) -> RangeInclusive<usize> {
+        let last = end_of_traceback(self.log, self.line);
+        last.saturating_sub(150).max(1)..=last.min(self.log.line_count())
+    }
+
+    fn shows(&self, rule: &PhaseRule, number: usize) -> bool {
+        rule.patterns.iter().any(|pattern| self.is_on(pattern, number))
+            && (rule.beside.is_empty() || rule.beside.iter().any(|pattern| self.is_near(pattern)))
+            && !rule.lacks.iter().any(|pattern| self.is_near(pattern))
+    }
+
+    fn is_near(&self, pattern: &Pattern) -> bool {
+        self.lines().any(|number| self.is_on(pattern, number))
+    }
+
+    fn is_on(&self, pattern: &Pattern, number: usize) -> bool {
+        let column = if number == self.line { self.column } else { self.log.length(number) };
+        self.log.around(number, column).parts().any(|(_, text)| pattern.is_match(text))
     }
 }
