@@ -39,6 +39,13 @@ pub(crate) fn called(command: &str, log: &Diagnosis) -> Option<String> {
     Some(format!("LLM({})", std::iter::once(model).chain(options).collect::<Vec<_>>().join(", ")))
 }
 
+/// vLLM's command as versions before 0.5.2 start the server, which have no `vllm serve` (vllm 0.5.2:vllm/scripts.py on
+/// PyPI, checked 2026-11-23).
+pub(crate) fn as_module(command: &str, log: &Diagnosis) -> Option<String> {
+    let rest = command.strip_prefix("vllm serve ")?;
+    log.run.is_before("vllm", "0.5.2").then(|| format!("python -m vllm.entrypoints.openai.api_server --model {rest}"))
+}
+
 fn as_argument(option: &str) -> String {
     let (name, value) = option.split_once(' ').unwrap_or((option, "True"));
     let is_plain = value == "True" || value.parse::<f64>().is_ok() || value.chars().all(char::is_uppercase);
