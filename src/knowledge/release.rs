@@ -81,6 +81,7 @@ impl Release {
             affected: Some(self.affected),
             fixes: vec![self.id],
             not: Vec::new(),
+            version_matters: true,
             example: self.example,
             references: self.references,
         };
