@@ -92,7 +92,7 @@ pub(super) fn windows(log: &PastedLog, line: usize) -> Vec<&str> {
 impl Sign {
     fn shown(&self, diagnosis: &Diagnosis, windows: &[&str]) -> Option<Shown> {
         let condition = match &self.affected {
-            Some(range) => range.condition(&diagnosis.run)?,
+            Some(range) => range.condition(&diagnosis.run.versions, &diagnosis.run.older_than)?,
             None => None,
         };
         let is_shown = self.is_about(diagnosis)

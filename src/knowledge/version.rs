@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::pattern::Pattern;
-use super::run::Run;
 
 /// How a log prints the version of a program or library; `v` is the version.
 #[derive(Debug, Deserialize)]
@@ -71,8 +70,8 @@ pub fn read_bounds(rules: &[VersionRule], texts: &[&str]) -> Versions {
 impl Range {
     /// What must hold for the run to be within the range: nothing where its version is known to be, a condition where it
     /// is not known. `None` where it is known to be another.
-    pub fn condition(&self, run: &Run) -> Option<Option<String>> {
-        match (run.versions.get(&self.of), run.older_than.get(&self.of)) {
+    pub fn condition(&self, printed: &Versions, older_than: &Versions) -> Option<Option<String>> {
+        match (printed.get(&self.of), older_than.get(&self.of)) {
             (Some(version), _) => self.contains(version).then_some(None),
             (None, Some(bound)) if self.begins_at_or_after(bound) => None,
             (None, Some(bound)) if self.contains_all_before(bound) => Some(None),
@@ -159,14 +158,18 @@ mod tests {
         let range =
             Range { of: "vllm".into(), title: "vLLM".into(), from: Some("0.6.4".into()), before: Some("0.6.5".into()) };
         let of_vllm = |version: &str| Versions::from([("vllm".to_owned(), version.to_owned())]);
-        let printed = |version: &str| Run { versions: of_vllm(version), ..Run::default() };
-        let bound = |version: &str| Run { older_than: of_vllm(version), ..Run::default() };
-        assert_eq!(range.condition(&printed("0.6.4.post1")), Some(None));
-        assert_eq!(range.condition(&printed("0.6.5")), None);
-        assert_eq!(range.condition(&printed("0.6.3")), None);
-        assert!(range.condition(&Run::default()).is_some_and(|condition| condition.is_some()));
-        assert_eq!(range.condition(&bound("0.6.4")), None);
-        assert!(range.condition(&bound("0.7")).is_some_and(|condition| condition.is_some()));
-        assert_eq!(Range { from: None, ..range.clone() }.condition(&bound("0.6.5")), Some(None));
+        let printed = |version: &str| range.condition(&of_vllm(version), &Versions::new());
+        let bound = |version: &str| range.condition(&Versions::new(), &of_vllm(version));
+        assert_eq!(printed("0.6.4.post1"), Some(None));
+        assert_eq!(printed("0.6.5"), None);
+        assert_eq!(printed("0.6.3"), None);
+        assert!(
+            range.condition(&Versions::new(), &Versions::new()).is_some_and(|condition| condition.is_some()),
+            "nothing is known"
+        );
+        assert_eq!(bound("0.6.4"), None);
+        assert!(bound("0.7").is_some_and(|condition| condition.is_some()));
+        let before = Range { from: None, ..range.clone() };
+        assert_eq!(before.condition(&Versions::new(), &of_vllm("0.6.5")), Some(None));
     }
 }

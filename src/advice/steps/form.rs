@@ -3,6 +3,7 @@
 
 use crate::advice::rerun::{Change, Changes};
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Platform};
+use crate::knowledge::fix::Circumstances;
 use crate::knowledge::program::{Program, Trait};
 
 /// What the person runs before whose code complained: an Ollama user is not told llama-server's flags. A limit comes
@@ -69,6 +70,11 @@ pub(crate) fn kind(program: &str) -> Option<&'static str> {
 pub(crate) fn ran_on(diagnosis: &Diagnosis) -> Option<Platform> {
     let shared = diagnosis.memory == Some(MemoryKind::Unified);
     diagnosis.run.platform().or_else(|| shared.then_some(Platform::Mac))
+}
+
+/// What a form must be right for in this run.
+pub(crate) fn circumstances(log: &Diagnosis) -> Circumstances<'_> {
+    Circumstances { phase: log.phase, on: ran_on(log), versions: &log.run.versions, older_than: &log.run.older_than }
 }
 
 /// Where a variable of Ollama's server is set.
