@@ -145,7 +145,12 @@ impl Collected {
                     None => planned,
                 };
                 let because = sign.map(|sign| sign.that.clone());
-                self.offers.push(Offer { is_answer, shown, ..Offer::of(PlannedFix { because, ..planned }) });
+                let named = sign
+                    .map_or(outlook.case.situation.fixes.first().map(|fix| fix.id), |sign| sign.fixes.first().copied());
+                let is_named_first = named == Some(fix.id);
+                let version_matters = sign.is_some_and(|sign| sign.version_matters);
+                let planned = PlannedFix { because, ..planned };
+                self.offers.push(Offer { is_answer, shown, is_named_first, version_matters, ..Offer::of(planned) });
             }
             Err(rule) => self.reject(fix.id, rule),
         }
@@ -169,6 +174,23 @@ impl Collected {
         gone.iter().for_each(|offer| self.reject(offer.planned.fix, rule));
     }
 
+    /// Keeps one change of version: an update that comes first for another reason says in its note which bug of some
+    /// versions may be behind the failure, and any other gives way to the step about that bug.
+    fn leave_one_update(&mut self, fixes: &[Fix]) {
+        let Some(of_bug) = self.offers.iter().position(|offer| offer.planned.is_of_a_version) else { return };
+        let id = self.offers.get(of_bug).map(|offer| offer.planned.fix);
+        let replaced =
+            fixes.iter().find(|fix| Some(fix.id) == id).map(|fix| fix.replaces.as_slice()).unwrap_or_default();
+        let general = self.offers.iter().position(|offer| replaced.contains(&offer.planned.fix));
+        let Some(general) = general else { return };
+        let is_asked_for = self.offers.get(general).is_some_and(Offer::asks_for_a_version);
+        let gone = self.offers.remove(if is_asked_for { of_bug } else { general });
+        self.reject(gone.planned.fix, "another step is the same change");
+        if is_asked_for && let Some(kept) = self.offers.iter_mut().find(|offer| replaced.contains(&offer.planned.fix)) {
+            kept.planned.note(&gone.planned.title);
+        }
+    }
+
     fn into_plan(mut self, outlook: &Outlook<'_, '_>) -> Plan {
         let case = outlook.case;
         let is_asked = case.log.oom != Oom::No
@@ -180,6 +202,7 @@ impl Collected {
             self.offers.extend(look::who_uses_it(case).map(Offer::of));
         }
         self.leave_out(&self.replaced(case.situation.fixes), "another step is the same change");
+        self.leave_one_update(case.situation.fixes);
         // Those without a file; `vetoes` has removed the others.
         self.leave_out(case.situation.tried, vetoes::WAS_TRIED);
         let mut offers = order::placed(std::mem::take(&mut self.offers), outlook);
@@ -351,6 +374,7 @@ mod tests {
             fixes: vec![FixId::new(fix)],
             withholds: vec![],
             condition: condition.map(str::to_owned),
+            version_matters: false,
         };
         let mut diagnosis = torch_oom(&[]);
         diagnosis.signs = vec![

@@ -45,6 +45,8 @@ pub struct Shown {
     pub withholds: Vec<FixId>,
     /// What must hold in addition, where the log does not tell: "if it is vLLM 0.6.4".
     pub condition: Option<String>,
+    /// Whether it speaks for a bug or an old version.
+    pub version_matters: bool,
 }
 
 /// What a log says, read alone.

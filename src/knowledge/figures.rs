@@ -59,6 +59,13 @@ fn is_absurd(bytes: Bytes) -> bool {
     !(Bytes(1)..=Bytes::gib(16 << 10)).contains(&bytes)
 }
 
+/// "0.0 GB" is some megabytes that a program rounded away: a size, but none that is known.
+fn is_rounded_to_zero(text: &str) -> bool {
+    let (number, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = fraction.trim_end_matches(|letter: char| !letter.is_ascii_digit());
+    number.trim() == "0" && !digits.is_empty() && digits.chars().all(|digit| digit == '0')
+}
+
 /// The part of the view that belongs to this message and to no other of the same entry.
 fn own_region(view: &View, hit: &Hit, previous: Option<&Hit>, next: Option<&Hit>) -> Range<usize> {
     let line_start = view.start_of(hit.line).unwrap_or(0);
@@ -119,6 +126,9 @@ impl Figures {
     fn take_one(&mut self, name: &str, captures: &Captures<'_>, view: &View, offset: usize, units: UnitBase) {
         let (Some(capture), Some(found)) = (Capture::of(name), captures.name(name)) else { return };
         let Some(text) = group(captures, name) else { return };
+        if capture.key == "requested_bytes" && is_rounded_to_zero(&text) {
+            return;
+        }
         let set = match capture.form {
             Form::Sized => self.set_size(capture.key, Bytes::parse(&text, units)),
             Form::Times(multiplier) => self.set_size(capture.key, Bytes::parse_number(&text, multiplier)),

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::kinds::{CauseKind, MemoryKind, Phase, Platform, Stage};
 use super::settings::Asked;
+use super::version::{Range, Versions};
 use crate::ids::FixId;
 use crate::packed;
 
@@ -131,6 +132,9 @@ pub struct FixCommand {
     pub phases: Vec<Phase>,
     /// The versions it is right for and where that was checked.
     pub versions: Option<String>,
+    /// The versions that have what it changes. A run that is known to be another version is not offered it; forms of the
+    /// same program for other versions may follow it.
+    pub needs: Option<Range>,
     /// Why it works in this program, if that differs from the fix. The same holds for the two fields below.
     pub why: Option<String>,
     pub expect: Option<String>,
@@ -226,19 +230,40 @@ pub struct Fix {
 }
 
 impl Fix {
-    /// The command for the first of these programs that has one of its own, else the one that fits any.
-    pub fn command_for(&self, programs: &[&str], phase: Phase, ran_on: Option<Platform>) -> Option<&FixCommand> {
-        programs.iter().chain(&["*"]).find_map(|program| {
-            self.commands.iter().find(|command| command.program == *program && command.fits(phase, ran_on))
-        })
+    /// The command for the first of these programs that has one of its own, else the one that fits any. Where only other
+    /// versions of that program have it, there is none: what fits any program is not for one with options of its own.
+    pub fn command_for(&self, programs: &[&str], ran: &Circumstances<'_>) -> Option<&FixCommand> {
+        let fits = |command: &&FixCommand| command.fits(ran);
+        let first = programs
+            .iter()
+            .chain(&["*"])
+            .find_map(|program| self.commands.iter().filter(fits).find(|command| command.program == *program))?;
+        let of_program = self.commands.iter().filter(|command| command.program == first.program);
+        of_program.filter(fits).find(|command| command.is_known_to(ran))
     }
 }
 
+/// What a form must be right for.
+#[derive(Clone, Copy, Debug)]
+pub struct Circumstances<'r> {
+    pub phase: Phase,
+    /// The system, where it is known.
+    pub on: Option<Platform>,
+    /// The versions that the log prints, and those that the run is older than.
+    pub versions: &'r Versions,
+    pub older_than: &'r Versions,
+}
+
 impl FixCommand {
+    /// Whether the run's version may have it.
+    fn is_known_to(&self, ran: &Circumstances<'_>) -> bool {
+        self.needs.as_ref().is_none_or(|range| range.condition(ran.versions, ran.older_than).is_some())
+    }
+
     /// Whether it is right in this phase and on this system. An unknown system is taken to be Linux.
-    fn fits(&self, phase: Phase, ran_on: Option<Platform>) -> bool {
-        (self.phases.is_empty() || self.phases.contains(&phase))
-            && match (self.on, ran_on) {
+    fn fits(&self, ran: &Circumstances<'_>) -> bool {
+        (self.phases.is_empty() || self.phases.contains(&ran.phase))
+            && match (self.on, ran.on) {
                 (None, _) | (Some(Platform::Linux), None | Some(Platform::Wsl)) => true,
                 (on, ran_on) => on == ran_on,
             }

@@ -71,6 +71,7 @@ pub(super) fn signs(diagnosis: &Diagnosis) -> Vec<Shown> {
         fixes: vec![option.fix],
         withholds: Vec::new(),
         condition: None,
+        version_matters: false,
     });
     shown.collect()
 }

@@ -2,6 +2,7 @@
 //! `knowledge/phases.ron`) of paths, banners, module names and traceback frames.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder};
@@ -106,19 +107,20 @@ pub struct PhaseRule {
     /// Whether every other rule comes first: a plain `forward` shows little.
     #[serde(default)]
     pub weak: bool,
+    /// One of them must stand near the line, too.
+    #[serde(default)]
+    pub beside: Vec<Pattern>,
+    /// None of them may stand near it.
+    #[serde(default)]
+    pub lacks: Vec<Pattern>,
 }
 
 /// The phase by the nearest strong sign at or before the line, else by the nearest weak one.
 pub(crate) fn phase(rules: &[PhaseRule], log: &PastedLog, line: usize, column: usize) -> (Phase, Option<Stage>) {
+    let near = Near { log, line, column };
     let mut weak = None;
-    let last = end_of_traceback(log, line);
-    for number in (last.saturating_sub(150).max(1)..=last.min(log.line_count())).rev() {
-        let column = if number == line { column } else { log.length(number) };
-        let excerpt = log.around(number, column);
-        for rule in rules {
-            if !rule.patterns.iter().any(|pattern| excerpt.parts().any(|(_, text)| pattern.is_match(text))) {
-                continue;
-            }
+    for number in near.lines().rev() {
+        for rule in rules.iter().filter(|rule| near.shows(rule, number)) {
             if !rule.weak {
                 return (rule.phase, rule.stage);
             }
@@ -126,4 +128,33 @@ pub(crate) fn phase(rules: &[PhaseRule], log: &PastedLog, line: usize, column: u
         }
     }
     weak.unwrap_or_default()
+}
+
+/// The lines at and before the decisive one, and the traceback that follows it.
+struct Near<'l> {
+    log: &'l PastedLog,
+    line: usize,
+    column: usize,
+}
+
+impl Near<'_> {
+    fn lines(&self) -> RangeInclusive<usize> {
+        let last = end_of_traceback(self.log, self.line);
+        last.saturating_sub(150).max(1)..=last.min(self.log.line_count())
+    }
+
+    fn shows(&self, rule: &PhaseRule, number: usize) -> bool {
+        rule.patterns.iter().any(|pattern| self.is_on(pattern, number))
+            && (rule.beside.is_empty() || rule.beside.iter().any(|pattern| self.is_near(pattern)))
+            && !rule.lacks.iter().any(|pattern| self.is_near(pattern))
+    }
+
+    fn is_near(&self, pattern: &Pattern) -> bool {
+        self.lines().any(|number| self.is_on(pattern, number))
+    }
+
+    fn is_on(&self, pattern: &Pattern, number: usize) -> bool {
+        let column = if number == self.line { self.column } else { self.log.length(number) };
+        self.log.around(number, column).parts().any(|(_, text)| pattern.is_match(text))
+    }
 }

@@ -63,6 +63,7 @@ impl Release {
             lacks: self.lacks,
             affected: Some(self.affected),
             fixes: vec![self.id],
+            version_matters: true,
             example: self.example,
             references: self.references,
             ..Sign::default()

@@ -170,6 +170,9 @@ pub struct Run {
     /// The versions of programs and libraries, as printed.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub versions: Versions,
+    /// The versions before which its programs and libraries are, where the log shows that without printing theirs.
+    #[serde(skip)]
+    pub older_than: Versions,
     /// The Kubernetes pod that it ran in.
     pub pod: Option<String>,
     /// The Kubernetes namespace of the pod.

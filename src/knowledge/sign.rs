@@ -47,6 +47,9 @@ pub struct Sign {
     pub fixes: Vec<FixId>,
     /// Fixes that change nothing where the log shows this.
     pub not: Vec<FixId>,
+    /// Whether it speaks for a bug or an old version, so that an update among its fixes keeps its place.
+    #[serde(default)]
+    pub version_matters: bool,
     /// A log that shows it.
     pub example: String,
     /// Where it was read that these fixes end such a failure.
@@ -79,7 +82,7 @@ pub(super) fn windows(log: &PastedLog, line: usize) -> Vec<&str> {
 impl Sign {
     fn shown(&self, diagnosis: &Diagnosis, windows: &[&str]) -> Option<Shown> {
         let condition = match &self.affected {
-            Some(range) => range.condition(&diagnosis.run.versions)?,
+            Some(range) => range.condition(&diagnosis.run.versions, &diagnosis.run.older_than)?,
             None => None,
         };
         let is_shown = self.is_about(diagnosis)
@@ -87,7 +90,13 @@ impl Sign {
             && self.exceeds.iter().all(|(more, less)| exceeds(more, less, diagnosis, windows));
         // What is only so in some versions withholds nothing while the version is not known.
         let withholds = if condition.is_none() { self.not.clone() } else { Vec::new() };
-        is_shown.then(|| Shown { that: self.that.clone(), fixes: self.fixes.clone(), withholds, condition })
+        is_shown.then(|| Shown {
+            that: self.that.clone(),
+            fixes: self.fixes.clone(),
+            withholds,
+            condition,
+            version_matters: self.version_matters,
+        })
     }
 
     fn is_about(&self, diagnosis: &Diagnosis) -> bool {

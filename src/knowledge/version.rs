@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::pattern::{Pattern, group};
 
@@ -15,13 +15,24 @@ pub struct VersionRule {
     /// As the range of a sign names it: `vllm`, `torch`, `cuda`.
     pub of: String,
     pub patterns: Vec<Pattern>,
+    /// What only early versions print, the earliest first.
+    #[serde(default)]
+    pub early: Vec<Early>,
 }
 
-/// The versions that a log prints, by the name of the program or library.
+/// What no version prints from a certain one on.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Early {
+    pub before: String,
+    pub patterns: Vec<Pattern>,
+}
+
+/// Versions by the name of the program or library.
 pub type Versions = BTreeMap<String, String>;
 
 /// Versions of one program: from the first to before the second, either of them open.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Range {
     pub of: String,
@@ -44,14 +55,31 @@ fn first(rule: &VersionRule, texts: &[&str]) -> Option<String> {
     })
 }
 
+/// The versions before which these texts show a program or library to be.
+pub fn read_bounds(rules: &[VersionRule], texts: &[&str]) -> Versions {
+    let shown = |early: &&Early| early.patterns.iter().any(|pattern| texts.iter().any(|text| pattern.is_match(text)));
+    let bounds = rules.iter().filter_map(|rule| Some((rule.of.clone(), rule.early.iter().find(shown)?.before.clone())));
+    bounds.collect()
+}
+
 impl Range {
     /// What must hold for the run to be within the range: nothing where its version is known to be, a condition where it
     /// is not known. `None` where it is known to be another.
-    pub fn condition(&self, versions: &Versions) -> Option<Option<String>> {
-        match versions.get(&self.of) {
-            None => Some(Some(format!("if it is {}", self.in_words()))),
-            Some(version) => self.contains(version).then_some(None),
+    pub fn condition(&self, printed: &Versions, older_than: &Versions) -> Option<Option<String>> {
+        match (printed.get(&self.of), older_than.get(&self.of)) {
+            (Some(version), _) => self.contains(version).then_some(None),
+            (None, Some(bound)) if self.begins_at_or_after(bound) => None,
+            (None, Some(bound)) if self.contains_all_before(bound) => Some(None),
+            (None, _) => Some(Some(format!("if it is {}", self.in_words()))),
         }
+    }
+
+    fn begins_at_or_after(&self, bound: &str) -> bool {
+        self.from.as_ref().is_some_and(|from| compare(from, bound) != Ordering::Less)
+    }
+
+    fn contains_all_before(&self, bound: &str) -> bool {
+        self.from.is_none() && self.before.as_ref().is_none_or(|before| compare(before, bound) != Ordering::Less)
     }
 
     fn contains(&self, version: &str) -> bool {
@@ -124,10 +152,19 @@ mod tests {
     fn an_unknown_version_is_a_condition_and_another_one_none() {
         let range =
             Range { of: "vllm".into(), title: "vLLM".into(), from: Some("0.6.4".into()), before: Some("0.6.5".into()) };
-        let printed = |version: &str| Versions::from([("vllm".to_owned(), version.to_owned())]);
-        assert_eq!(range.condition(&printed("0.6.4.post1")), Some(None));
-        assert_eq!(range.condition(&printed("0.6.5")), None);
-        assert_eq!(range.condition(&printed("0.6.3")), None);
-        assert!(range.condition(&Versions::new()).is_some_and(|condition| condition.is_some()));
+        let of_vllm = |version: &str| Versions::from([("vllm".to_owned(), version.to_owned())]);
+        let printed = |version: &str| range.condition(&of_vllm(version), &Versions::new());
+        let bound = |version: &str| range.condition(&Versions::new(), &of_vllm(version));
+        assert_eq!(printed("0.6.4.post1"), Some(None));
+        assert_eq!(printed("0.6.5"), None);
+        assert_eq!(printed("0.6.3"), None);
+        assert!(
+            range.condition(&Versions::new(), &Versions::new()).is_some_and(|condition| condition.is_some()),
+            "nothing is known"
+        );
+        assert_eq!(bound("0.6.4"), None);
+        assert!(bound("0.7").is_some_and(|condition| condition.is_some()));
+        let before = Range { from: None, ..range.clone() };
+        assert_eq!(before.condition(&Versions::new(), &of_vllm("0.6.5")), Some(None));
     }
 }

@@ -101,7 +101,8 @@ fn words_of(planned: &PlannedFix) -> String {
     let mut words = planned.title.clone();
     for step in &planned.steps {
         let command = step.command.as_deref().unwrap_or_default();
-        words += &format!("\n{}\n{command}\n{}\n{}\n{}", step.action, step.why, step.expect, step.if_not);
+        let versions = step.versions.as_deref().unwrap_or_default();
+        words += &format!("\n{}\n{command}\n{}\n{}\n{}\n{versions}", step.action, step.why, step.expect, step.if_not);
     }
     words
 }

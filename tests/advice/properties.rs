@@ -173,7 +173,10 @@ fn why_not_enough(planned: &PlannedFix, short: Option<Bytes>, fit: Option<&FitAd
 
 /// The steps with a condition that come too early or are too many.
 fn misplaced_conditions(advice: &Advice) -> Vec<String> {
-    let conditional: Vec<&PlannedFix> = advice.plan.iter().filter(|planned| planned.condition.is_some()).collect();
+    // What a message about shared memory names first is for containers, where such messages nearly always come from.
+    let is_likely = |planned: &PlannedFix| planned.fix.as_str() == "larger-shared-memory";
+    let has_condition = |planned: &&PlannedFix| planned.condition.is_some() && !is_likely(planned);
+    let conditional: Vec<&PlannedFix> = advice.plan.iter().filter(has_condition).collect();
     // One that asks for a version comes after what this log supports, and before what any log would get.
     let of_a_version = conditional.iter().filter(|planned| planned.is_of_a_version).count();
     let last = &advice.plan[advice.plan.len() - (conditional.len() - of_a_version)..];

@@ -8,6 +8,7 @@ use std::slice;
 
 use oomdoctor::knowledge::FixId;
 use oomdoctor::knowledge::KnowledgeBase;
+use oomdoctor::knowledge::fix::FixCommand;
 use regex::Regex;
 
 /// A common error and its correction.
@@ -400,7 +401,9 @@ pub fn texts(base: &KnowledgeBase) -> Vec<(String, String)> {
 /// Every recommended command line with its place: those of the fixes and those that `fit` and `advice` build.
 pub fn commands(base: &KnowledgeBase) -> Vec<(String, String)> {
     let of_fixes = base.fixes.iter().flat_map(|fix| {
-        let lines = fix.commands.iter().filter_map(|command| command.command.clone());
+        // A form that only older versions get is right for them.
+        let is_for_today = |command: &&FixCommand| command.needs.as_ref().is_none_or(|range| range.before.is_none());
+        let lines = fix.commands.iter().filter(is_for_today).filter_map(|command| command.command.clone());
         lines.map(|line| (format!("fixes/{}", fix.id), line))
     });
     of_fixes.chain(formed_in_source()).collect()

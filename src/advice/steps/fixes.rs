@@ -1,7 +1,7 @@
 //! Owns how a fix of the knowledge base becomes a step here: the form for the program that the person runs, with this
 //! log's and this machine's values, in the person's own command line.
 
-use super::form::{self, called, kept, programs, ran_on};
+use super::form::{self, as_module, called, circumstances, kept, programs, ran_on};
 use super::planned::{Enough, PlannedFix, Step};
 use super::template::{step_of, told, with_model, without_start};
 use super::{share, values};
@@ -141,7 +141,7 @@ fn filling<'c, 'a>(
         return Err("the model was trained in four bits and is in no others");
     }
     let ran_on = ran_on(log);
-    let form = fix.command_for(&programs, log.phase, ran_on).ok_or("it has no form for this program")?;
+    let form = fix.command_for(&programs, &circumstances(log)).ok_or("it has no form for this program")?;
     let is_for_smaller_model = fix.id == FixId::SMALLER_QUANTISATION
         && effect.is_none_or(|effect| effect.fits != Some(true))
         && has_few_bits(log);
@@ -251,6 +251,7 @@ impl Filling<'_, '_> {
             return Some(called);
         }
         let in_line = changes.zip(self.case.command).and_then(|(changes, line)| changes.apply(line, shell));
+        let command = command.map(|text| as_module(&text, self.case.log).unwrap_or(text));
         let command = in_line.or_else(|| changes?.alone(shell)).or(command);
         command.or_else(|| own_option::halved(self.case.command?, &self.own_option()?))
     }
@@ -409,5 +410,5 @@ fn has_few_bits(log: &Diagnosis) -> bool {
 
 /// Whether it has a form that is this program's own.
 pub(crate) fn has_own_form(fix: &Fix, log: &Diagnosis) -> bool {
-    fix.command_for(&programs(log), log.phase, ran_on(log)).is_some_and(|form| form.program != "*")
+    fix.command_for(&programs(log), &circumstances(log)).is_some_and(|form| form.program != "*")
 }

@@ -2,6 +2,7 @@
 //! system, with what that changes in a step.
 
 use crate::advice::rerun::{Change, Changes};
+use crate::knowledge::fix::Circumstances;
 use crate::knowledge::{Diagnosis, MemoryKind, Platform, Program, Trait};
 
 /// What the person runs before whose code complained: an Ollama user is not told llama-server's flags. A limit comes
@@ -38,6 +39,13 @@ pub(crate) fn called(command: &str, log: &Diagnosis) -> Option<String> {
     Some(format!("LLM({})", std::iter::once(model).chain(options).collect::<Vec<_>>().join(", ")))
 }
 
+/// vLLM's command as versions before 0.5.2 start the server, which have no `vllm serve` (vllm 0.5.2:vllm/scripts.py on
+/// PyPI, checked 2026-11-23).
+pub(crate) fn as_module(command: &str, log: &Diagnosis) -> Option<String> {
+    let rest = command.strip_prefix("vllm serve ")?;
+    log.run.is_before("vllm", "0.5.2").then(|| format!("python -m vllm.entrypoints.openai.api_server --model {rest}"))
+}
+
 fn as_argument(option: &str) -> String {
     let (name, value) = option.split_once(' ').unwrap_or((option, "True"));
     let is_plain = value == "True" || value.parse::<f64>().is_ok() || value.chars().all(char::is_uppercase);
@@ -61,6 +69,11 @@ pub(crate) fn kind(program: &str) -> Option<&'static str> {
 pub(crate) fn ran_on(diagnosis: &Diagnosis) -> Option<Platform> {
     let shared = diagnosis.memory == Some(MemoryKind::Unified);
     diagnosis.run.platform().or_else(|| shared.then_some(Platform::Mac))
+}
+
+/// What a form must be right for in this run.
+pub(crate) fn circumstances(log: &Diagnosis) -> Circumstances<'_> {
+    Circumstances { phase: log.phase, on: ran_on(log), versions: &log.run.versions, older_than: &log.run.older_than }
 }
 
 /// Where a variable of Ollama's server is set.

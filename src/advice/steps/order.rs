@@ -3,7 +3,7 @@
 use super::outlook::Outlook;
 use super::planned::{Enough, PlannedFix};
 use crate::advice::verdict::CauseKind;
-use crate::knowledge::{FixId, Safety};
+use crate::knowledge::{FixId, MemoryKind, Safety};
 
 /// A step before it is placed.
 pub(crate) struct Offer {
@@ -12,13 +12,29 @@ pub(crate) struct Offer {
     pub is_answer: bool,
     /// The log shows what it is for, by the sign and fix of this rank.
     pub shown: Option<usize>,
+    /// It is the first fix of what the log shows it for, or of the entry.
+    pub is_named_first: bool,
+    /// What the log shows it for speaks for a bug or an old version.
+    pub version_matters: bool,
     /// It is about a process that is not known to be idle.
     pub may_be_busy: bool,
 }
 
 impl Offer {
     pub(crate) fn of(planned: PlannedFix) -> Offer {
-        Offer { planned, is_answer: false, shown: None, may_be_busy: false }
+        Offer {
+            planned,
+            is_answer: false,
+            shown: None,
+            is_named_first: false,
+            version_matters: false,
+            may_be_busy: false,
+        }
+    }
+
+    /// Whether what the log shows speaks for another version before all else.
+    pub(crate) fn asks_for_a_version(&self) -> bool {
+        self.is_named_first || self.version_matters || self.planned.fix == FixId::ANOTHER_VERSION
     }
 }
 
@@ -89,13 +105,41 @@ const PLACEMENTS: &[Placement] = &[
         to: To::Back,
     },
     Placement { name: MAY_BE_BUSY, moves: |offer, _| offer.may_be_busy, to: To::AfterFreeAndFirst },
-    Placement { name: "its condition is not known", moves: |offer, _| offer.planned.condition.is_some(), to: To::Back },
+    Placement {
+        name: "nothing shows that the version matters",
+        moves: |offer, _| offer.shown.is_some() && !offer.asks_for_a_version() && is_update(offer.planned.fix),
+        to: To::Back,
+    },
+    Placement { name: "its condition is not known", moves: is_doubtful, to: To::Back },
     Placement {
         name: "the symptom is one of some versions",
         moves: |offer, _| offer.planned.is_of_a_version,
         to: To::AfterSupported,
     },
 ];
+
+/// Updates that help now and then, whatever failed. Only what shows a bug asks for another version.
+const UPDATES: &[FixId] = &[
+    FixId::UPDATE_RUNNER,
+    FixId::UPDATE_PROGRAM,
+    FixId::UPDATE_COMFYUI,
+    FixId::UPDATE_PYTORCH,
+    FixId::UPDATE_WEB_UI,
+    FixId::UPDATE_GRAPHICS_DRIVER,
+];
+
+/// Whether a fix is a change of version that names no bug.
+fn is_update(fix: FixId) -> bool {
+    UPDATES.contains(&fix)
+}
+
+/// Whether a step's condition is not known and nothing speaks for it. What a message about shared memory names first is
+/// for containers, and hardly anywhere else is shared memory small.
+fn is_doubtful(offer: &Offer, outlook: &Outlook<'_, '_>) -> bool {
+    let is_about_shared_memory = outlook.case.log.memory == Some(MemoryKind::Shm);
+    let is_likely = offer.is_named_first && is_about_shared_memory && !offer.planned.is_of_a_version;
+    offer.planned.condition.is_some() && !is_likely
+}
 
 /// Puts the offers, which come in the entry's order, into the order of the plan.
 pub(crate) fn placed(offers: Vec<Offer>, outlook: &Outlook<'_, '_>) -> Vec<Offer> {

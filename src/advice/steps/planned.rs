@@ -149,6 +149,16 @@ impl PlannedFix {
         self
     }
 
+    /// Adds to what its last step says of versions.
+    pub(crate) fn note(&mut self, text: &str) {
+        let Some(step) = self.steps.last_mut() else { return };
+        let text = uncapitalized(text);
+        step.versions = Some(match step.versions.take() {
+            Some(versions) => format!("{versions}; {text}"),
+            None => text,
+        });
+    }
+
     pub(crate) fn is_about_the_same(&self, other: &PlannedFix) -> bool {
         (self.target, &self.title) == (other.target, &other.title)
     }

@@ -146,7 +146,9 @@ pub fn read(rules: &[RunRule], versions: &[VersionRule], log: &PastedLog, line: 
     run.on_failed_bytes = sum(buffers);
     run.layers_offloaded = run.layers_offloaded.zip(layers_in_all).map(|((on, _), all)| (on, all));
     run.settings = settings_of(&windows);
-    run.versions = version::read(versions, &[&windows.head, &windows.near, &windows.after]);
+    let texts = [windows.head.as_str(), &windows.near, &windows.after];
+    run.versions = version::read(versions, &texts);
+    run.older_than = version::read_bounds(versions, &texts);
     run
 }
 
