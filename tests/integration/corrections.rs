@@ -61,7 +61,7 @@ const ROWS: &[Row] = &[
     Row {
         name: "the defragmentation threshold does nothing",
         never_said: &[(r"--defrag-thold|(?:^|\s)-dt\s", "llama-server --defrag-thold 0.1")],
-        said: &[("entries/llama.cpp/kv-slot-retry", r"no longer does anything")],
+        said: &[("entries/llama.cpp/kv-slot-retry", r"deprecated and has no effect")],
         ..NONE
     },
     Row {
@@ -118,7 +118,7 @@ const ROWS: &[Row] = &[
         )],
         said: &[
             ("questions/moe-active", r"all of them must be in memory"),
-            ("fixes/experts-on-cpu", r"stay in system memory"),
+            ("fixes/experts-on-cpu", r"can stay in RAM while attention stays on the GPU"),
         ],
         ..NONE
     },
@@ -178,7 +178,7 @@ const ROWS: &[Row] = &[
         ],
         said: &[
             ("fixes/smaller-quantisation", r"quantization_config=BitsAndBytesConfig\(load_in_4bit=True"),
-            ("fixes/smaller-quantisation", r"no longer takes load_in_4bit=True by itself"),
+            ("fixes/smaller-quantisation", r"no longer accepts load_in_4bit=True on its own"),
             ("fixes/more-system-memory", r#"dtype="auto""#),
         ],
         ..NONE
@@ -210,7 +210,7 @@ const ROWS: &[Row] = &[
             r"(?:llama|ollama)\S*\s[^\n]*(?:--low-?vram\b|-lv(?:\s+-|\s*$))",
             "llama-server -m MODEL.gguf --low-vram",
         )],
-        said: &[("fixes/kv-cache-on-cpu", r"-lv[^.;]*sets how much is logged")],
+        said: &[("fixes/kv-cache-on-cpu", r"-lv[^.;]*sets the log level")],
         ..NONE
     },
     Row {
@@ -279,7 +279,7 @@ const ROWS: &[Row] = &[
             "Q5_K_M to Q4_K_M saves a quarter",
         )],
         said: &[
-            ("fixes/smaller-quantisation", r"from Q5_K_M to Q4_K_M about 15 %"),
+            ("fixes/smaller-quantisation", r"Q5_K_M to Q4_K_M about 15 %"),
             ("questions/smaller-quant-quality", r"Q5_K_M to Q4_K_M saves about 15 %"),
         ],
         ..NONE
@@ -307,7 +307,7 @@ const ROWS: &[Row] = &[
         ],
         said: &[
             ("entries/pytorch/mps-out-of-memory", r"Expandable segments do nothing here"),
-            ("fixes/expandable-segments", r"without effect on Apple's MPS"),
+            ("fixes/expandable-segments", r"no effect on Apple's MPS"),
             ("questions/expandable-segments-failed", r"on a Mac it does nothing"),
         ],
         ..NONE
@@ -323,7 +323,7 @@ const ROWS: &[Row] = &[
         never_run: &[(r"\bpipe\.enable_vae_(?:tiling|slicing)", "pipe.enable_vae_tiling()")],
         said: &[
             ("fixes/tiled-vae", r"pipe\.vae\.enable_tiling\(\)"),
-            ("fixes/tiled-vae", r"gone from diffusers 0\.40"),
+            ("fixes/tiled-vae", r"diffusers 0\.40 removed pipe\.enable_vae_tiling"),
         ],
         ..NONE
     },
@@ -342,13 +342,13 @@ const ROWS: &[Row] = &[
             r"swap (?:space |file )?(?:also )?(?:extends|enlarges|adds to) (?:the )?(?:VRAM|GPU|card)",
             "a swap file extends the VRAM",
         )],
-        said: &[("questions/swap-help", r"Not the card")],
+        said: &[("questions/swap-help", r"Not against full VRAM: swap extends RAM only")],
         ..NONE
     },
     Row {
         name: "with cgroup v2 Docker's OOMKilled is not only about the container's own limit",
         never_said: &[(r"OOMKilled only (?:for|at|when)", "Docker marks OOMKilled only for the container's own limit")],
-        said: &[("entries/docker/exit-137", r"With cgroup v2 that is any kill by the OOM killer")],
+        said: &[("entries/docker/exit-137", r"cgroup v2 counts every OOM kill")],
         ..NONE
     },
     Row {
