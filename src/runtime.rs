@@ -39,6 +39,7 @@ use wake::{Clock, Tell, Wake, new_size};
 
 use crate::app::last::Story;
 use crate::app::model::{Config, Pipe};
+use crate::app::summary::in_one_line;
 use crate::app::update::{open_file, open_last, wait_for_pipe};
 use crate::app::{Effect, Model, Msg, update};
 use crate::platform::{Asked, Kernel, Sampling, SetPace, here, machine};
@@ -116,6 +117,10 @@ pub fn run(start: Start) -> io::Result<Option<i32>> {
     let session = Session { model: &mut model, screen: &mut screen, outside: &mut outside, clock, is_dirty: true };
     let left = session.run(&queue);
     drop(screen);
+    // One line stays where the person works: what was short, what was done, what it freed.
+    if let Some(line) = in_one_line(&model) {
+        let _ = writeln!(io::stderr(), "{line}");
+    }
     // However the session ends, the job that writes into the pipe must not fail with a broken pipe.
     if let Some(pipe) = piped
         && model.input.pipe == Pipe::Open

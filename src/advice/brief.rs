@@ -62,8 +62,8 @@ impl Figures {
         let joined = |parts: [Option<String>; 3]| parts.into_iter().flatten().collect::<Vec<_>>().join(" · ");
         [
             whole.map(|whole| joined([Some(whole), free.clone(), short.clone()])),
-            Some(joined([needs, free.clone(), short.clone()])),
-            Some(joined([None, free, short.clone()])),
+            Some(joined([needs.clone(), free, short.clone()])),
+            Some(joined([needs, None, short.clone()])),
             short,
         ]
         .into_iter()
@@ -80,7 +80,7 @@ pub(crate) fn brief(case: &Case<'_>, causes: &[Cause], plan: &[PlannedFix]) -> B
         Some(room) => RoomOn::said(room),
         None => headline::cause_in_words(case, causes),
     };
-    let figures = if case.log.oom == Oom::No { None } else { figures(case) };
+    let figures = if case.log.oom == Oom::No || standing == Standing::OnItsWay { None } else { figures(case) };
     Brief { standing, what: what(case, causes, standing), figures, next }
 }
 
@@ -118,8 +118,8 @@ fn ran_out(case: &Case<'_>, causes: &[Cause]) -> &'static str {
         (Some(Limit), _) => "LIMIT REACHED",
         (Some(HostMemory), _) | (_, Some(MemoryKind::Host)) => "NOT ENOUGH RAM",
         (_, Some(MemoryKind::Shm)) => "SHARED MEMORY FULL",
-        (Some(Context), _) => "CONTEXT TOO LONG",
         (_, Some(MemoryKind::KvCache)) => "KV CACHE TOO SMALL",
+        (Some(Context), _) => "CONTEXT TOO LONG",
         (Some(Fragmentation), _) => "VRAM FRAGMENTED",
         (Some(TooBig), Some(MemoryKind::Unified)) => "TOO LARGE FOR ITS MEMORY",
         (_, Some(MemoryKind::Unified)) => "NOT ENOUGH MEMORY",

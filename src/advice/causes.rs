@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(leading(&advice), OtherProcess);
         assert_eq!(
             advice.verdict.sentence,
-            "Another program holds the memory your run needs: notebook sweep.ipynb (4242) has 11.2 GiB."
+            "Another process uses the VRAM that the run needs: notebook sweep.ipynb (4242) has 11.2 GiB."
         );
     }
 
@@ -214,7 +214,7 @@ mod tests {
     fn other_processes_are_not_blamed_once_enough_vram_is_free() {
         // Named, and of another size than what is missing: 12.2 GiB is free, 9.3 is needed.
         let named = advice(&torch_oom(&[(4242, held())]), vec![process(4242, held())]);
-        assert!(named.verdict.sentence.contains("may simply work"), "{}", named.verdict.sentence);
+        assert!(named.verdict.sentence.contains("retry"), "{}", named.verdict.sentence);
         assert!(named.plan.iter().all(|planned| planned.target.is_none()), "{:?}", named.plan);
         // Named by nobody: 66 GiB is free, 5.3 was asked for.
         let mut bare = torch_oom(&[]);
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn a_named_process_that_has_exited_is_said_to_be_gone() {
         let advice = advice(&torch_oom(&[(4242, held())]), vec![]);
-        assert!(advice.verdict.sentence.contains("it is gone now: 23.4 GiB is free"), "{}", advice.verdict.sentence);
+        assert!(advice.verdict.sentence.contains("has exited since. 23.4 GiB is free"), "{}", advice.verdict.sentence);
     }
 
     #[test]
@@ -244,8 +244,8 @@ mod tests {
         diagnosis.facts.total_bytes = Some(Bytes::mib(81_000));
         let advice = advice(&diagnosis, vec![process(4242, held())]);
         assert_eq!(advice.verdict.same_machine, Some(false));
-        assert!(advice.verdict.sentence.starts_with("This log seems to come from another machine"));
-        assert!(!advice.verdict.sentence.contains("holds the memory"), "{}", advice.verdict.sentence);
+        assert!(advice.verdict.sentence.starts_with("This log looks like another machine's"));
+        assert!(!advice.verdict.sentence.contains("uses the VRAM"), "{}", advice.verdict.sentence);
     }
 
     #[test]

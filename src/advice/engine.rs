@@ -47,7 +47,7 @@ pub(crate) fn used_share(diagnosis: &Diagnosis, capacity: Option<Bytes>) -> Opti
 pub(crate) fn in_words(diagnosis: &Diagnosis) -> Option<String> {
     let name = Program::known(engine_of(diagnosis)?)?.title();
     let figure = set_share(diagnosis).map_or_else(String::new, |share| format!(" ({})", as_option(share)));
-    Some(format!("{name}'s share of the card{figure}"))
+    Some(format!("{name}'s share of the GPU{figure}"))
 }
 
 /// What used up the engine's share before its KV cache came; `None` where that is not how it failed.

@@ -24,7 +24,7 @@ pub(crate) fn headline(case: &Case<'_>, causes: &[Cause], plan: &[PlannedFix]) -
         said = retry_in_words(retry, case);
     } else if let Some(tried) = case.situation.ended_retry() {
         said = format!(
-            "Your next try, as it seems, has ended: {} held {} when it was seen last. If it failed, its error tells more. {said}",
+            "The next try seems to have exited: {} used {} when last seen. If it failed, paste its error. {said}",
             tried.name, tried.holds
         );
     }
@@ -52,8 +52,7 @@ fn no_memory_ran_out(case: &Case<'_>) -> String {
         (Some(remark), _) => format!("No memory ran out. {}", remark.trim_end_matches("No memory ran out.").trim_end()),
         (None, false) => "This is a known message, but no memory ran out.".to_owned(),
         (None, true) => {
-            "I know no line of this log that says memory ran out. Paste more of it, above all the last error."
-                .to_owned()
+            "No line of this log says that memory ran out. Paste more of it, above all the last error.".to_owned()
         }
     }
 }
@@ -67,9 +66,9 @@ fn what_failed(case: &Case<'_>, causes: &[Cause]) -> String {
     let which = which_of_several(case, &said);
     let said = and(said, which);
     match &case.place.because {
-        Some(because) if case.place.is_elsewhere() => format!(
-            "This log seems to come from another machine ({because}), so I read it alone and touch nothing here. {said}"
-        ),
+        Some(because) if case.place.is_elsewhere() => {
+            format!("This log looks like another machine's ({because}). Local processes are ignored. {said}")
+        }
         _ => said,
     }
 }
@@ -118,7 +117,7 @@ fn is_refuted(fit: &FitAdvice, case: &Case<'_>) -> bool {
 /// How far the retry has come.
 fn retry_in_words(retry: &Retry<'_>, case: &Case<'_>) -> String {
     let gpu = if case.retry_is_on_other_gpu() { format!(" on GPU {}", retry.device.index) } else { String::new() };
-    let so_far = format!("Your run seems to be on its way again{gpu}: {} holds {} now", name_of(retry.row), retry.uses);
+    let so_far = format!("The job seems to be running again{gpu}: {} uses {}", name_of(retry.row), retry.uses);
     let Some(needed) = case.needed() else { return format!("{so_far}.") };
     match retry.short(Some(needed)) {
         Some(short) if short > Bytes::ZERO && retry.has_other_options => {

@@ -235,7 +235,7 @@ mod tests {
         let other = advice(Some(LINE), vec![smaller], vec![]).verdict.sentence;
         assert!(other.ends_with("with other options than before; those needed ≥ 14.0 GiB."), "{other}");
         let there = advice(Some(LINE), vec![late(Bytes::gib(15))], vec![]);
-        assert!(there.verdict.sentence.contains("holds 15.0 GiB now, at least what"), "{}", there.verdict.sentence);
+        assert!(there.verdict.sentence.contains("uses 15.0 GiB, at least what"), "{}", there.verdict.sentence);
         let ledger = there.ledger.as_ref().unwrap();
         assert_eq!(ledger.missing_bytes, Some(Bytes::ZERO), "it has what it needed");
         assert!(!ends_somebody(&there) && there.plan.iter().all(|planned| planned.fix != FixId::RUN_AGAIN));
@@ -257,11 +257,11 @@ mod tests {
             row
         };
         let sweep = advice(Some(LINE), vec![of(9120, None), of(9121, None)], vec![]);
-        assert!(!sweep.verdict.sentence.contains("on its way"), "{}", sweep.verdict.sentence);
+        assert!(!sweep.verdict.sentence.contains("running again"), "{}", sweep.verdict.sentence);
         let said = sweep.verdict.notes.join(" ");
         assert!(said.contains("2 processes of what failed were started since and hold 8.0 GiB"), "{said}");
         let ranks = advice(Some(LINE), vec![of(9120, Some(9100))], vec![of(9121, Some(9100))]);
-        assert!(ranks.verdict.sentence.contains("on its way again: "), "{}", ranks.verdict.sentence);
+        assert!(ranks.verdict.sentence.contains("running again: "), "{}", ranks.verdict.sentence);
     }
 
     #[test]
@@ -282,14 +282,14 @@ mod tests {
         let running = at(vec![started_since("python sets/train.py", Bytes::gib(13))], None);
         let ended = at(vec![], Some(&running.remembered));
         let said = &ended.verdict.sentence;
-        assert!(said.starts_with("Your next try, as it seems, has ended:") && said.contains("held 13.0 GiB"), "{said}");
+        assert!(said.starts_with("The next try seems to have exited:") && said.contains("used 13.0 GiB"), "{said}");
         let another = at(vec![started_since("python sets/train.py", Bytes::gib(2))], Some(&ended.remembered));
-        assert!(another.verdict.sentence.contains("on its way again"), "{}", another.verdict.sentence);
+        assert!(another.verdict.sentence.contains("running again"), "{}", another.verdict.sentence);
     }
 
     #[test]
     fn another_program_another_users_or_an_earlier_process_is_no_retry() {
-        let next = |command, row| advice(command, vec![row], vec![]).verdict.sentence.contains("on its way");
+        let next = |command, row| advice(command, vec![row], vec![]).verdict.sentence.contains("running again");
         let mine = started_since("python train.py", Bytes::gib(2));
         assert!(next(Some(LINE), mine.clone()));
         assert!(!next(Some("python other.py"), mine.clone()));
@@ -321,7 +321,7 @@ mod tests {
                 crashed_by: Some(noon_plus(0)),
                 ..Situation::alone(failed)
             });
-            advice.verdict.sentence.contains("on its way")
+            advice.verdict.sentence.contains("running again")
         };
         assert!(!next(&engine, &failed));
         engine.recognised_as = Some("vLLM engine m".into());
@@ -336,6 +336,8 @@ mod tests {
     fn a_server_is_known_by_its_program() {
         let mut runner = started_since("/usr/lib/ollama/runner --model blob", Bytes::gib(2));
         runner.server_command = Some("OLLAMA_HOST=0.0.0.0 /usr/bin/ollama serve".into());
-        assert!(advice(Some("ollama run llama3.1:8b"), vec![runner], vec![]).verdict.sentence.contains("on its way"));
+        assert!(
+            advice(Some("ollama run llama3.1:8b"), vec![runner], vec![]).verdict.sentence.contains("running again")
+        );
     }
 }

@@ -31,7 +31,7 @@ pub fn needs(advice: &Advice) -> Option<String> {
     let whole_need = whole_need(advice, ledger);
     let in_mib = whole_need.is_none() && ledger.shows_mib();
     let parts = match ledger.had_bytes {
-        Some(had) => format!(" ({} asked + {} it already had)", part(requested, in_mib), part(had, in_mib)),
+        Some(had) => format!(" ({} allocated + {} requested)", part(had, in_mib), part(requested, in_mib)),
         None => String::new(),
     };
     let needed = match ledger.had_bytes {
@@ -39,19 +39,19 @@ pub fn needs(advice: &Advice) -> Option<String> {
         None => needed,
     };
     let (needed, free) = (whole(needed, in_mib), whole(free, in_mib));
-    let retry = ledger.taken_bytes.map_or_else(String::new, |taken| format!("its next try holds {taken}, "));
+    let retry = ledger.taken_bytes.map_or_else(String::new, |taken| format!("The next try uses {taken}. "));
     if let Some((total, short)) = whole_need {
         return Some(format!(
-            "Your run had asked for {needed}{parts} when it died; in all it takes about {total}; {retry}{free} is free now: about {short} must be found."
+            "Requested {needed}{parts} when it died; needs ≈ {total} in all. {retry}Free: {free}. Short: ≈ {short}."
         ));
     }
     let bound = if ledger.needed_is_at_least { "≥ " } else { "" };
-    let needs = format!("Your run needed {bound}{needed}{parts}");
+    let needs = format!("Needs {bound}{needed}{parts}");
     // Nothing ties a log about RAM to this machine.
     let free = if ledger.device.is_none() { format!("{free} of this machine's RAM") } else { free };
     Some(match ledger.shown_short() {
-        Some(Bytes::ZERO) => format!("{needs}; {retry}{free} is free now."),
-        Some(short) => format!("{needs}; {retry}{free} is free now. {} must be found.", ledger.bound(short)),
+        Some(Bytes::ZERO) => format!("{needs}. {retry}Free: {free}."),
+        Some(short) => format!("{needs}. {retry}Free: {free}. Short: {}.", ledger.bound(short)),
         None => format!("{needs}."),
     })
 }
@@ -68,12 +68,12 @@ fn part(bytes: Bytes, in_mib: bool) -> String {
 
 fn needs_by_log(ledger: &Ledger, requested: Bytes, free: Bytes) -> String {
     let short = ledger.shown_short().filter(|short| *short > Bytes::ZERO);
-    let found = short.map_or(String::new(), |short| format!(" {} must be found.", ledger.bound(short)));
+    let found = short.map_or(String::new(), |short| format!(" Short: {}.", ledger.bound(short)));
     let (requested, free) = apart(requested, free);
     match ledger.had_bytes {
-        _ if ledger.is_cache => format!("The cache needed {requested}; {free} was set aside for it.{found}"),
-        Some(had) => format!("Your run had {had} and asked for {requested} more; {free} was free.{found}"),
-        None => format!("Your run asked for {requested}; {free} was free.{found}"),
+        _ if ledger.is_cache => format!("The cache needed {requested}. Reserved for it: {free}.{found}"),
+        Some(had) => format!("The run had {had} and requested {requested} more. Free then: {free}.{found}"),
+        None => format!("Requested: {requested}. Free then: {free}.{found}"),
     }
 }
 
@@ -93,20 +93,18 @@ fn evidence(advice: &Advice) -> Vec<String> {
     let known = first.evidence.first();
     if first.cause == CauseKind::Unknown {
         return vec![match known {
-            Some(known) if first.strength < Strength::Proven => format!("That much is sure: {known}."),
-            _ => {
-                "Why can't be told from this log: it prints too few figures. Paste more of it if there is more.".into()
-            }
+            Some(known) if first.strength < Strength::Proven => format!("Known: {known}."),
+            _ => "Cause unclear: the log prints too few figures. Paste more of it if there is more.".into(),
         }];
     }
     let mut lines = Vec::new();
     if known.is_some() {
-        let lead = if first.strength == Strength::Proven { "Because" } else { "Most likely, because" };
+        let lead = if first.strength == Strength::Proven { "Evidence:" } else { "Likely:" };
         let evidence: Vec<&str> = first.evidence.iter().take(MOST_EVIDENCE).map(String::as_str).collect();
         lines.push(format!("{lead} {}.", evidence.join("; ")));
     }
     let next = advice.verdict.causes.get(1).and_then(|cause| cause.evidence.first());
-    lines.extend(next.map(|also| format!("It may also matter that {also}.")));
+    lines.extend(next.map(|also| format!("Also possible: {also}.")));
     lines
 }
 
@@ -129,10 +127,10 @@ pub fn gives_back(planned: &PlannedFix) -> String {
         return format!("GPU {}: {} free", room.index, room.free);
     }
     match (planned.frees_bytes, planned.frees_is) {
-        (Some(bytes), Some(Is::Fact)) => format!("gives back {bytes}"),
-        (Some(bytes), _) => format!("about {bytes} back"),
+        (Some(bytes), Some(Is::Fact)) => format!("frees {bytes}"),
+        (Some(bytes), _) => format!("frees ≈ {bytes}"),
         (None, _) if planned.fix == FixId::RUN_AGAIN => String::new(),
-        (None, _) => "how much: can't tell".to_owned(),
+        (None, _) => "frees ?".to_owned(),
     }
 }
 

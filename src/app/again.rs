@@ -27,16 +27,12 @@ impl Again {
         let past = needed.filter(|needed| self.most >= *needed);
         let mut said = match (self.here, past) {
             (true, Some(needed)) => {
-                format!(
-                    "{} is running, holds {} and is past the {needed} at which the first one failed.",
-                    self.name, self.most
-                )
+                format!("{} is running with {}, past the {needed} at which the first run failed.", self.name, self.most)
             }
-            (true, None) => format!("{} was started and holds {}; I watch it.", self.name, self.most),
-            (false, _) => format!(
-                "{} has left the GPU; it held {} at most. [w] if it is done, [e] if it failed again.",
-                self.name, self.most
-            ),
+            (true, None) => format!("{} is running with {}.", self.name, self.most),
+            (false, _) => {
+                format!("{} has exited; it used {} at most. [w] worked, [e] failed again.", self.name, self.most)
+            }
         };
         for (name, reached) in &self.variables {
             let reached = if *reached { "has reached it" } else { "has not reached it: it is not in its environment" };

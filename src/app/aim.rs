@@ -90,6 +90,12 @@ impl Model {
                 let (_, row) = self.snapshot()?.find(*key)?;
                 self.config.viewer.may_end(row).ok()?;
                 let survived = |state: &EndingState| matches!(state, EndingState::Survived(_));
+                let is_exiting = |state: &EndingState| {
+                    matches!(state, EndingState::Sending | EndingState::Waiting | EndingState::Ended { .. })
+                };
+                if self.ending_of(*key).is_some_and(|ending| is_exiting(&ending.state)) {
+                    return None;
+                }
                 let is_forced = self.ending_of(*key).is_some_and(|ending| survived(&ending.state));
                 let verb = if is_forced { "force" } else { "terminate" };
                 let named = format!("{verb} {} {}", short_name(row), row.pid);
@@ -128,8 +134,8 @@ impl Model {
     /// Why `x` asks about nobody here.
     pub fn no_target(&self) -> String {
         match self.focus {
-            Region::Input => "No process is highlighted: Tab goes to the processes.".into(),
-            Region::Steps => "This step ends no process. Tab goes to the process list.".into(),
+            Region::Input => "No process is selected: Tab goes to the processes.".into(),
+            Region::Steps => "This fix terminates no process. Tab goes to the processes.".into(),
             Region::Processes => match self.selected() {
                 Some(row) => super::update::in_words(&Refusal::Unproved(row.process.pid)),
                 None if self.rows().is_empty() => "There is no process to terminate.".into(),

@@ -125,7 +125,8 @@ fn again(model: &Model) -> Vec<Paragraph> {
     let has_changed = !model.walk.behind.is_empty();
     let changes_a_command = advice.plan.iter().any(|planned| planned.changes.is_some());
     match model.rerun() {
-        Some(command) if has_changed && !shows(model.current_step(), &command) => {
+        // Beside a fix with a command of its own, a second command would undo the first.
+        Some(command) if has_changed && model.current_step().is_none_or(has_no_command) => {
             all.push(Paragraph::Labeled("Then run", command));
         }
         None if changes_a_command => {
@@ -145,13 +146,12 @@ pub(crate) fn enter_in_words(model: &Model, planned: &PlannedFix) -> &'static st
         Some(_) if model.release_of(planned).is_some() => "unload…",
         _ if planned.waits_for.is_some() => "notify me",
         _ if copies => "copy command",
-        _ => "taken",
+        _ => "mark as taken",
     }
 }
 
-/// Whether the step's own command is this one.
-fn shows(step: Option<&PlannedFix>, command: &str) -> bool {
-    step.is_some_and(|step| step.steps.iter().any(|step| step.command.as_deref() == Some(command)))
+fn has_no_command(planned: &PlannedFix) -> bool {
+    planned.steps.iter().all(|step| step.command.is_none())
 }
 
 fn size_hint(model: &Model) -> Option<String> {

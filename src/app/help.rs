@@ -31,9 +31,9 @@ pub(crate) fn lines(model: &Model) -> Vec<Line> {
     let beside = |row: usize| entries.iter().skip(row).step_by(rows.max(1)).cloned().collect();
     let mut lines: Vec<Line> = (0..rows).map(|row| Line::Keys(beside(row))).collect();
     let signs = if model.config.unicode {
-        ["█ processes  ▓ used by nobody listed", "▒ held back by the driver  ░ free"]
+        ["A…Z processes  ▒ small or unattributed", "░ reserved by the driver  · free"]
     } else {
-        ["# processes  = used by nobody listed", "~ held back by the driver  . free"]
+        ["A..Z processes  % small or unattributed", ": reserved by the driver  . free"]
     };
     if lines.len() + signs.len() < height {
         lines.push(Line::Text(""));

@@ -131,7 +131,8 @@ fn fixes_alone(frame: Layout, shape: Shape, body: Rect) -> Layout {
     let verdict = between(shape.verdict_wants, 2, body.height / 3);
     let borders = if frame.small { 0 } else { 2 };
     let rest = body.height.saturating_sub(verdict);
-    let detail = between(shape.detail_wants + borders, 3, rest.saturating_sub(3 + borders));
+    // The heading and one fix stay in view, below a proof if there is one.
+    let detail = between(shape.detail_wants + borders, 3, rest.saturating_sub(2 + shape.proof + borders));
     let steps = rest.saturating_sub(detail);
     let [verdict, steps, detail] = three(body, verdict, steps);
     Layout { verdict, steps, detail, ..frame }

@@ -12,34 +12,33 @@ use crate::text::broken;
 
 pub(crate) fn page(model: &Model) -> Page {
     let mut page = Page::default();
-    page.add(Tone::Title, "It works now");
-    page.part("What was done");
+    page.add(Tone::Title, "Reported as working");
+    page.part("Done");
     let mut done = freed(model);
     let taken = model.walk.behind.iter().filter(|behind| behind.mark == Mark::Taken);
     done.extend(taken.map(|behind| behind.title.clone()));
     if done.is_empty() {
-        done.push("Nothing that I saw.".into());
+        done.push("Nothing was seen.".into());
     }
     for line in done {
         page.add(Tone::Text, line);
     }
-    if let Some(command) = model.rerun() {
-        page.part("The command that works");
+    // Which change made it work is known only where one was taken.
+    let has_changed = model.walk.behind.iter().any(|behind| behind.mark == Mark::Taken && behind.changes.is_some());
+    if has_changed && let Some(command) = model.rerun() {
+        page.part("Command");
         page.add(Tone::Code, command);
     }
     let training = model.input.diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.phase == Phase::Training);
     if let Some(first) = model.advice.as_ref().and_then(|advice| advice.verdict.causes.first()) {
-        page.part("So that it does not come back");
+        page.part("Prevent it next time");
         page.add(Tone::Text, causes::prevention(first.cause, training));
     }
     page.add(Tone::Text, "");
     page.add(Tone::Quiet, "[W] writes all of it down as a report for others.");
     if model.config.source == Source::Demo {
         page.add(Tone::Text, "");
-        page.add(
-            Tone::Text,
-            "That was the demo. Beside a job of yours that died: oomdoctor, and paste what it printed.",
-        );
+        page.add(Tone::Text, "That was the demo. After a failed job of your own: run oomdoctor and paste its error.");
     }
     page
 }
@@ -49,17 +48,41 @@ pub(crate) fn freed(model: &Model) -> Vec<String> {
     let now = model.endings.iter().filter_map(|ending| {
         let name = &ending.victim.name;
         if let Some(again) = &ending.again {
-            return Some(format!("{name} has ended, and was started again as {}", again.pid));
+            return Some(format!("{name} exited and was restarted as {}", again.pid));
         }
         match &ending.state {
-            EndingState::Returned { bytes, lives: true, .. } => Some(format!("{name} let go: gave back {bytes}")),
-            EndingState::Returned { bytes, .. } => Some(format!("{name} has ended: gave back {bytes}")),
-            EndingState::NotReturned { bytes } => Some(format!("{name} has ended: {bytes} came back")),
-            EndingState::Ended { .. } | EndingState::Unproved => Some(format!("{name} has ended")),
+            EndingState::Returned { bytes, lives: true, .. } => {
+                Some(format!("{name} unloaded its model: freed {bytes}"))
+            }
+            EndingState::Returned { bytes, .. } => Some(format!("{name} exited: freed {bytes}")),
+            EndingState::NotReturned { bytes } => Some(format!("{name} exited: freed {bytes}")),
+            EndingState::Ended { .. } | EndingState::Unproved => Some(format!("{name} exited")),
             _ => None,
         }
     });
     model.walk.freed_before.iter().cloned().chain(now).collect()
+}
+
+/// The session in one line, for the shell's scrollback: what was short, what was freed, whether it was said to work.
+/// `None` where there was neither a log nor anything terminated.
+pub(crate) fn in_one_line(model: &Model) -> Option<String> {
+    let mut parts = Vec::new();
+    if let Some(advice) = &model.advice {
+        let short = advice.brief.figures.as_ref().and_then(|figures| figures.short.clone());
+        parts.push(match short {
+            Some(short) => format!("{}, {}", advice.brief.what, short.replace("SHORT", "short")),
+            None => advice.brief.what.clone(),
+        });
+    }
+    parts.extend(freed(model));
+    if model.walk.works {
+        parts.push("reported as working".to_owned());
+    }
+    if parts.is_empty() {
+        return None;
+    }
+    let demo = if model.config.source == Source::Demo { " (demo, nothing was signaled)" } else { "" };
+    Some(format!("oomdoctor{demo}: {}", parts.join(" · ")))
 }
 
 /// What was done, for a report.
@@ -105,10 +128,10 @@ pub(crate) fn rules(model: &Model) -> Option<Page> {
 
 /// Where a report was written.
 pub(crate) fn written(path: &str, width: usize) -> Page {
-    let mut page = Page::said("This is written down, for an issue or a colleague:\n");
+    let mut page = Page::said("The report for an issue or a colleague:\n");
     page.add(Tone::Text, broken(path, width).join("\n"));
     page.add(Tone::Text, "");
-    let caution = "Names, tokens and home folders that I recognised are left out. Read it before you share it.";
+    let caution = "Recognized names, tokens and home folders are left out. Read it before you share it.";
     page.add(Tone::Text, caution);
     page
 }

@@ -330,7 +330,7 @@ impl Ending {
             }
         }
         if matches!(self.state, EndingState::Asked(_)) && after >= LETTING_GO {
-            let why = format!("it was asked, and nothing came back within {} s", LETTING_GO.as_secs());
+            let why = format!("it accepted the request, but nothing was freed within {} s", LETTING_GO.as_secs());
             self.state = EndingState::NotReleased(why);
         }
     }

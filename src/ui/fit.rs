@@ -21,7 +21,7 @@ const VALUES: usize = 26;
 pub(super) fn lines(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>> {
     let fit = model.advice.as_ref().and_then(|advice| advice.fit.as_ref());
     let (Some(trial), Some(fit)) = (&model.trial, fit) else {
-        return vec![Line::raw("The model is no longer known: the log is another one.")];
+        return vec![Line::raw("The model is unknown: this is another log.")];
     };
     let title = Line::styled(cut(&trial.title(), width), theme.sentence);
     let (rows, at) = trial.rows();
@@ -106,7 +106,7 @@ fn picture(trial: &Trial, fit: &FitAdvice, theme: &Theme, width: usize) -> Vec<L
     if let Some(capacity) = capacity.filter(|capacity| *capacity < whole) {
         let at = u128::from(capacity.0) * room as u128 / u128::from(whole.0.max(1));
         let at = usize::try_from(at).unwrap_or(0);
-        let ends = format!("{} here: {capacity}", if fit.is_on_several() { "the cards end" } else { "the card ends" });
+        let ends = format!("{} here: {capacity}", if fit.is_on_several() { "the GPUs end" } else { "the GPU ends" });
         let mark = format!("{} {ends}", theme.sign("▲", "^"));
         // To the left of its sign where there is no room to the right of it.
         let text = if at + 1 + mark.width() <= width {
@@ -148,7 +148,7 @@ fn keys(theme: &Theme, trial: &Trial, width: usize) -> Line<'static> {
     let enter = if trial.is_as_it_was() { "close" } else { "use these settings" };
     let arrows = theme.sign("↑↓←→", "arrows");
     let all =
-        [(arrows, "choose, change"), ("Enter", enter), ("Backspace", "as it was"), ("Tab", "sizes"), ("Esc", "close")];
+        [(arrows, "select, change"), ("Enter", enter), ("Backspace", "reset"), ("Tab", "sizes"), ("Esc", "close")];
     let mut spans = Vec::new();
     let mut room = width;
     for (key, words) in all {

@@ -131,10 +131,17 @@ fn words<'a>(model: &Model, binding: &'a Binding, columns: usize) -> Option<Cow<
         Action::Search | Action::Sort if model.focus == Region::Processes => {
             has_rows().then_some(Cow::Borrowed(binding.words))
         }
-        Action::Rules | Action::About | Action::LogThatWorked if model.advice.is_none() => None,
+        Action::Skip | Action::DidNotHelp if model.current_step().is_none() => None,
+        Action::Works | Action::FailedAgain | Action::Command | Action::Model if !has_failed(model) => None,
+        Action::Rules | Action::About | Action::LogThatWorked | Action::Fit if !has_failed(model) => None,
         Action::Log if model.input.log.is_none() => None,
         _ => Some(Cow::Borrowed(binding.words)),
     }
+}
+
+/// Whether there is a failure to speak of.
+fn has_failed(model: &Model) -> bool {
+    model.input.diagnosis.as_ref().is_some_and(|diagnosis| !diagnosis.matches.is_empty())
 }
 
 /// Columns that a key with its words takes.

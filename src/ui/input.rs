@@ -88,19 +88,19 @@ fn empty(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture) {
     }
     let mut lines = match (&model.input.awaited, model.input.pipe) {
         (Some(_), _) => paragraph("Reading the log…", width, theme.quiet),
-        (None, Pipe::Open) => paragraph("Waiting for the piped job to say something…", width, theme.quiet),
+        (None, Pipe::Open) => paragraph("Waiting for the piped job's output…", width, theme.quiet),
         _ => Vec::new(),
     };
     if lines.is_empty() {
         for text in [
             "Paste the error here, anywhere on this screen (Ctrl-Shift-V in most terminals).",
             "",
-            "Or start me with it:",
+            "Or start it with the log:",
             "  oomdoctor crash.log",
             "  python -u train.py 2>&1 | oomdoctor",
             "",
             &format!(
-                "No log at hand? {} lets you pick what you saw. oomdoctor --demo shows how it looks.",
+                "No log? {} lists common messages to pick from. oomdoctor --demo shows an example.",
                 model.key(Action::Symptoms)
             ),
         ] {

@@ -37,17 +37,17 @@ pub(super) fn render(model: &Model, theme: &Theme, picture: &mut Picture, target
         (Some(question), _) => asked(model, theme, question, (width, room)),
         (None, Some(Overlay::Help(top))) => (" Keys ".to_owned(), help(model, theme, *top, width)),
         (None, Some(Overlay::Actions(wanted, at))) => {
-            (" What can be done ".to_owned(), actions(model, theme, wanted, *at, width))
+            (" Commands ".to_owned(), actions(model, theme, wanted, *at, width))
         }
-        (None, Some(Overlay::Words(_))) => (" Words used here ".to_owned(), page(model, theme, width)),
-        (None, Some(Overlay::About(..))) => (" About this error ".to_owned(), page(model, theme, width)),
-        (None, Some(Overlay::Trial)) => (" Will it fit? ".to_owned(), super::fit::lines(model, theme, width)),
-        (None, Some(Overlay::Fit(_))) => (" Sizes and choices ".to_owned(), page(model, theme, width)),
-        (None, Some(Overlay::Rules(_))) => (" Why these steps ".to_owned(), page(model, theme, width)),
+        (None, Some(Overlay::Words(_))) => (" Glossary ".to_owned(), page(model, theme, width)),
+        (None, Some(Overlay::About(..))) => (" About the error ".to_owned(), page(model, theme, width)),
+        (None, Some(Overlay::Trial)) => (" Fit ".to_owned(), super::fit::lines(model, theme, width)),
+        (None, Some(Overlay::Fit(_))) => (" Fit: sizes and options ".to_owned(), page(model, theme, width)),
+        (None, Some(Overlay::Rules(_))) => (" Why ".to_owned(), page(model, theme, width)),
         (None, Some(Overlay::Done(_))) => (" Done ".to_owned(), page(model, theme, width)),
         (None, Some(Overlay::Symptoms(at))) => (" What did you see? ".to_owned(), symptoms(model, theme, *at, width)),
         (None, Some(Overlay::Written(..))) => (" Report ".to_owned(), page(model, theme, width)),
-        (None, Some(Overlay::Draws(..))) => (" Will it fit? ".to_owned(), page(model, theme, width)),
+        (None, Some(Overlay::Draws(..))) => (" Fit ".to_owned(), page(model, theme, width)),
         (None, Some(Overlay::Text(..))) => {
             (" Could not be copied: select it here ".to_owned(), page(model, theme, width))
         }
@@ -92,7 +92,7 @@ pub(super) fn render(model: &Model, theme: &Theme, picture: &mut Picture, target
 
 /// In the place of the answers where a question has no room: nobody says yes to what they can't read.
 fn unread(theme: &Theme, width: usize) -> Vec<Line<'static>> {
-    let text = "There is more to read: make the terminal larger to answer.";
+    let text = "Make the terminal larger to read all of this and answer.";
     let mut lines = paragraph(text, width, theme.alarm);
     lines.push(answers(theme, &[("Esc", "leave it")], width));
     lines
@@ -121,10 +121,10 @@ fn actions(model: &Model, theme: &Theme, wanted: &str, at: usize, width: usize) 
         lines.push(Line::styled(exactly(&text, width), style));
     }
     if found.is_empty() {
-        lines.push(Line::styled("Nothing is called that. Backspace takes a letter back.", theme.quiet));
+        lines.push(Line::styled("No command matches. Backspace deletes a letter.", theme.quiet));
     }
     lines.push(Line::raw(""));
-    lines.push(answers(theme, &[("↑↓", "move"), ("Enter", "do it"), ("Esc", "close")], width));
+    lines.push(answers(theme, &[("↑↓", "move"), ("Enter", "run"), ("Esc", "close")], width));
     lines
 }
 
@@ -142,7 +142,7 @@ fn asked(
                 1 => "1 more line".to_owned(),
                 lines => format!("{lines} more lines"),
             };
-            let mut said = paragraph(&format!("There is a log here already; you pasted {more}."), width, Style::new());
+            let mut said = paragraph(&format!("A log is open already. Pasted: {more}."), width, Style::new());
             said.push(Line::raw(""));
             if let Some(line) = instead_of_answers(model, theme, question, width) {
                 said.push(line);
@@ -151,9 +151,9 @@ fn asked(
             let is_open = question.is_open(model.now);
             let shown = if is_open { answers } else { not_yet };
             if model.input.diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.oom != Oom::No) {
-                said.push(shown(theme, &[("e", "it failed again: compare")], width));
+                said.push(shown(theme, &[("e", "failed again: compare")], width));
             }
-            let keys = [("r", "replace the log"), ("a", "append to it"), ("Esc", "leave it as it is")];
+            let keys = [("r", "replace the log"), ("a", "append"), ("Esc", "keep the log")];
             let in_one = shown(theme, &keys, width);
             match in_one.width() <= width {
                 true => said.push(in_one),
@@ -196,7 +196,7 @@ fn end(
     };
     rest.extend(paragraph(&how, width, Style::new()));
     if model.config.source == Source::Demo {
-        rest.extend(paragraph("Demo: nothing real is ended.", width, theme.alarm));
+        rest.extend(paragraph("Demo: nothing is signaled.", width, theme.alarm));
     }
     rest.push(Line::raw(""));
     let yes = match (signal, victims.len()) {
@@ -256,7 +256,7 @@ fn caution(theme: &Theme, victims: &[Victim], width: usize) -> Vec<Line<'static>
         _ => {
             let mut names: Vec<String> = supervisors.iter().map(ToString::to_string).collect();
             names.dedup();
-            cut(&format!("Some may be started again, by {}.", names.join(", ")), width)
+            cut(&format!("Some may be restarted, by {}.", names.join(", ")), width)
         }
     };
     let mut lines = paragraph(&text, width, theme.alarm);
@@ -322,7 +322,7 @@ fn at_work(activity: Activity) -> String {
     match activity {
         Activity::Busy(used) => format!("busy: {}", in_percent(used)),
         Activity::Idle(_) => format!("{activity}: 0 % GPU, 0 % CPU"),
-        Activity::Unknown => "not known yet whether it is idle".to_owned(),
+        Activity::Unknown => "busy or idle: not known yet".to_owned(),
     }
 }
 
@@ -446,7 +446,7 @@ fn help(model: &Model, theme: &Theme, top: usize, width: usize) -> Vec<Line<'sta
         }
     };
     let lines = help::lines(model).into_iter().map(drawn).collect();
-    read(model, theme, (lines, top), &[("Tab", "the words used here"), ("Esc", "close")], width)
+    read(model, theme, (lines, top), &[("Tab", "glossary"), ("Esc", "close")], width)
 }
 
 /// Lines from the top one on as far as they fit, and the keys.
@@ -478,7 +478,7 @@ fn below(theme: &Theme, keys: &[(&str, &str)], width: usize) -> [Line<'static>; 
 
 /// A page as far as it fits, and the keys that turn it.
 fn page(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>> {
-    let Some((lines, top)) = model.page() else { return vec![Line::raw("The knowledge is still being loaded.")] };
+    let Some((lines, top)) = model.page() else { return vec![Line::raw("The knowledge base is still loading.")] };
     let style = |tone: Tone| match tone {
         Tone::Title => theme.sentence,
         Tone::Heading => theme.title,
@@ -496,8 +496,8 @@ fn page(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>> {
         }
         Some(Overlay::Done(_)) => keys.push((model.config.keys.key_of(Action::Quit).unwrap_or("q"), "leave")),
         Some(Overlay::About(..)) => {
-            keys.extend((model.input.pages.len() > 1).then_some(("Tab", "the next thing it may be")));
-            keys.push(("Enter", "its line in the log"));
+            keys.extend((model.input.pages.len() > 1).then_some(("Tab", "next match")));
+            keys.push(("Enter", "show in log"));
         }
         _ => {}
     }
@@ -513,6 +513,6 @@ fn symptoms(model: &Model, theme: &Theme, at: usize, width: usize) -> Vec<Line<'
         Line::styled(cut(&format!("{pointer} {}", symptom.seen), width), style)
     };
     let mut lines: Vec<Line<'static>> = SYMPTOMS.iter().enumerate().skip(first).take(many).map(line).collect();
-    lines.extend(below(theme, &[("↑↓", "move"), ("Enter", "that one"), ("Esc", "none of them")], width));
+    lines.extend(below(theme, &[("↑↓", "move"), ("Enter", "select"), ("Esc", "close")], width));
     lines
 }

@@ -212,7 +212,7 @@ fn row_line(
     let is_marked = row.key().is_some_and(|key| model.processes.marked.contains(&key));
     let pointer = match (is_selected, is_marked) {
         (_, true) => theme.sign("●", "*"),
-        (true, false) => theme.sign("▸", ">"),
+        (true, false) if model.focus == Region::Processes => theme.sign("▸", ">"),
         _ => " ",
     };
     let letter = model.processes.letters.of(row);

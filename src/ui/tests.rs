@@ -208,7 +208,7 @@ fn a_second_paste_can_be_answered_on_any_screen() {
         session.paste(&torch_log().replace("14.00 GiB", "9.00 GiB"));
         session.read();
         let text = drawn(&session.model);
-        for answer in ["[e] it failed again", "[r] replace the log", "[a] append to it", "[Esc] leave it as it is"] {
+        for answer in ["[e] failed again", "[r] replace the log", "[a] append", "[Esc] keep the log"] {
             assert!(text.contains(answer), "{columns}x{lines}: {answer}\n{text}");
         }
         session.keys("r");
@@ -283,7 +283,7 @@ fn the_caution_and_the_answers_are_seen_on_the_smallest_screen() {
             session.keys("x");
             session.read();
             let text = drawn(&session.model);
-            assert!(text.contains(if count == 1 { caution } else { "Some may be started again" }), "{text}");
+            assert!(text.contains(if count == 1 { caution } else { "Some may be restarted" }), "{text}");
             assert!(text.contains("[y] terminate") && text.contains("Demo: nothing"), "{text}");
         }
     }
@@ -757,7 +757,7 @@ fn all_that_is_laid_over_the_screen_can_be_read_on_a_small_one() {
         for binding in session.model.config.keys.all().iter().filter(|binding| !binding.words.is_empty()) {
             assert!(help.contains(binding.words), "{size:?}: {} is not to be read", binding.words);
         }
-        assert!(help.contains("held back by the driver"), "{help}");
+        assert!(help.contains("reserved by the driver"), "{help}");
         session.press(KeyCode::Home);
         assert!(drawn(&session.model).contains("copy command"), "and back");
         session.keys("?");
@@ -768,7 +768,7 @@ fn all_that_is_laid_over_the_screen_can_be_read_on_a_small_one() {
             SYMPTOMS.iter().all(|symptom| symptoms.contains(&symptom.seen.chars().take(20).collect::<String>())),
             "{symptoms}"
         );
-        assert!(drawn(&session.model).contains("[Esc] none of them"), "{}", drawn(&session.model));
+        assert!(drawn(&session.model).contains("[Esc] close"), "{}", drawn(&session.model));
         session.press(KeyCode::Esc);
         let text: String =
             (0..40).map(|line| format!("line-{line}-of-what-was-to-be-copied  --and --so --on --and --on\n")).collect();
@@ -783,7 +783,7 @@ fn all_that_is_laid_over_the_screen_can_be_read_on_a_small_one() {
         session.keys("i");
         let page = drawn(&session.model);
         assert!(
-            ["[↑↓ PgDn] read on", "[Enter] its line in the log", "[Esc] close"].iter().all(|key| page.contains(key)),
+            ["[↑↓ PgDn] read on", "[Enter] show in log", "[Esc] close"].iter().all(|key| page.contains(key)),
             "{page}"
         );
     }

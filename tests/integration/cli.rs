@@ -199,7 +199,7 @@ fn waiting_for_a_pipe_is_announced_and_can_be_interrupted() {
     session.wait_for_exit(PATIENCE);
     let session = Session::program((100, 60), Path::new(env!("CARGO_BIN_EXE_oomdoctor")), &arguments);
     fs::write(&path, torch_log(4242, "23.99")).unwrap();
-    session.wait_for_text(&["Another program held the memory"]);
+    session.wait_for_text(&["Another process used the VRAM"]);
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn a_growing_log_is_read_again_by_itself_until_a_step_is_taken_and_then_on_a_key
     let mut session = machine.oomdoctor(WIDE, &[path.to_str().unwrap()]);
     session.wait_for_text(&["1 line, slurm-1234.out"]);
     more(&machine.log());
-    session.wait_for_text(&["▸ 1 ", "Another program holds", &machine.pids()[0], "7 lines, slurm-1234.out"]);
+    session.wait_for_text(&["▸ 1 ", "Another process uses", &machine.pids()[0], "7 lines, slurm-1234.out"]);
     session.send("\t\t");
     session.wait_for_text(&["edit command"]);
     // Sent alone, because it would be part of a burst otherwise.
@@ -48,9 +48,9 @@ fn a_growing_log_is_read_again_by_itself_until_a_step_is_taken_and_then_on_a_key
     session.send("R");
     session.wait_for_text(&["9 lines, slurm-1234.out", "▸ 2 "]);
     fs::write(&path, "").unwrap();
-    session.wait_for_text(&["begun anew"]);
+    session.wait_for_text(&["begins anew"]);
     fs::remove_file(&path).unwrap();
-    session.wait_for_text(&["no longer there", "9 lines"]);
+    session.wait_for_text(&["no longer exists", "9 lines"]);
     session.send("\x03");
     session.wait_for_text(&[QUESTION]);
     session.send("\x03");

@@ -72,7 +72,7 @@ fn from_paste_to_bytes(size: (u16, u16)) {
     // A frame may arrive in pieces, so the whole line must be there.
     let whole = |line: &str| line.contains(&logged) && line.contains(HELD.trim_end_matches(" GiB"));
     let screen = session.wait_for("the first step", |screen| first_step(&screen.contents()).is_some_and(whole));
-    let sentence = screen.lines().find(|line| line.contains("Another program holds")).expect(&screen);
+    let sentence = screen.lines().find(|line| line.contains("Another process uses")).expect(&screen);
     assert!(sentence.contains(&logged), "the sentence names it: {sentence}");
 
     session.send("x");
@@ -606,7 +606,7 @@ fn a_file_opens_with_its_log() {
     let machine = Machine::new();
     let (_folder, path) = file("crash.log", machine.log());
     let session = machine.oomdoctor(LARGE, &[path.to_str().unwrap()]);
-    session.wait_for_text(&["crash.log", "▸ 1 ", &machine.pids()[0], "Another program holds"]);
+    session.wait_for_text(&["crash.log", "▸ 1 ", &machine.pids()[0], "Another process uses"]);
     session.leave();
 }
 
@@ -696,8 +696,9 @@ fn without_a_driver_logs_are_still_diagnosed() {
         session.paste(torch_log(4242, "23.99"));
         session.wait_for_text(&["▸ 1 ", "process 4242 had 11.2 GiB"]);
         session.send("x");
-        session
-            .wait_for("x has nobody to end", |screen| !shows(screen, &[END_IT]) && shows(screen, &["ends no process"]));
+        session.wait_for("x has nobody to end", |screen| {
+            !shows(screen, &[END_IT]) && shows(screen, &["terminates no process"])
+        });
         session.leave();
     }
 }
@@ -710,7 +711,7 @@ fn without_a_terminal_the_screen_program_prints_the_plain_report() {
     for (line, parts) in [
         (
             format!("\"$OOMDOCTOR\" '{log}' --device-folder \"$DEVICES\" --nvml-library '{}' | cat", library.display()),
-            ["Another program", "Terminate sleep"],
+            ["Another process", "Terminate sleep"],
         ),
         (format!("\"$OOMDOCTOR\" --nvml-library '{}' | cat", library.display()), ["PID@START_TICKS", "RTX 4090"]),
     ] {
@@ -735,7 +736,7 @@ fn a_log_from_another_machine_offers_no_process() {
     // Where it ran, the process that the log names may be looked for; here nobody is terminated.
     assert!(!steps.contains(&second) && !shows_now(&session, "terminate…"), "no step may end one of ours\n{steps}");
     session.send("x");
-    session.wait_for_text(&["ends no process"]);
+    session.wait_for_text(&["terminates no process"]);
     assert!(!shows_now(&session, END_IT));
     session.send("\r");
     session.wait_for_text(&["▸ 2 "]);
@@ -750,8 +751,8 @@ fn a_named_process_that_has_exited_is_reported_as_gone() {
     gone.end();
     let mut session = started(&machine, LARGE);
     session.paste(torch_log(gone.pid(), "23.99"));
-    let screen = session.wait_for_text(&["▸ 1 ", "gone now"]);
-    let sentence = screen.lines().find(|line| line.contains("gone now")).unwrap();
+    let screen = session.wait_for_text(&["▸ 1 ", "exited since"]);
+    let sentence = screen.lines().find(|line| line.contains("exited since")).unwrap();
     assert!(sentence.contains(&gone.pid().to_string()), "{sentence}");
     let steps = screen.split("FREES").nth(1).unwrap();
     assert!(!steps.contains(&gone.pid().to_string()), "nobody is asked to end it\n{steps}");

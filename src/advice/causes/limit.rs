@@ -41,7 +41,7 @@ fn small_share(log: &Diagnosis) -> Option<String> {
     }
     let share = log.run.share.as_ref()?;
     let is_small = share.parse::<f64>().is_ok_and(|share| share <= SMALL_SHARE);
-    is_small.then(|| format!("only {share} of the card was allowed to it"))
+    is_small.then(|| format!("only {share} of the GPU was allowed to it"))
 }
 
 pub(super) fn say(case: &Case<'_>) -> String {

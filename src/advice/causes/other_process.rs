@@ -22,7 +22,7 @@ pub(super) fn evidence(case: &Case<'_>) -> Evidence {
     }
     if let Some(others) = used_by_unnamed(case) {
         let (when, line) = (others.when(), line_of(case.log));
-        evidence.push(format!("{} of the card belonged to others {when}{line}", others.bytes));
+        evidence.push(format!("{} of the GPU belonged to others {when}{line}", others.bytes));
     }
     evidence.extend(users_now(case).into_iter().map(|(said, _)| said));
     (!evidence.is_empty()).then_some(evidence)
@@ -100,7 +100,7 @@ fn users_now(case: &Case<'_>) -> Vec<(String, Bytes)> {
         }
     }
     if let (Some(foreign), None) = (case.largest_foreign, case.place.same_machine) {
-        let said = format!("{} holds {} of the card here now", foreign.name(), foreign.bytes);
+        let said = format!("{} holds {} of the GPU here now", foreign.name(), foreign.bytes);
         users.push((said, foreign.bytes));
     }
     users
@@ -147,17 +147,17 @@ fn named_and_running(case: &Case<'_>) -> Option<String> {
     if case.has_enough_vram_now() {
         let free = amount(case.available());
         return Some(format!(
-            "Other programs held the memory your run needed when it failed ({} has {bytes}); {free} is free now, so the same run may simply work.",
+            "Other processes used the VRAM that the run needed when it failed ({} has {bytes}); {free} is free now: retry.",
             name_of(row)
         ));
     }
     Some(match running.get(1) {
         Some((second, two)) => format!(
-            "Other programs hold the memory your run needs: {} has {bytes}, {} has {two}.",
+            "Other processes use the VRAM that the run needs: {} has {bytes}, {} has {two}.",
             name_of(row),
             name_of(second)
         ),
-        None => format!("Another program holds the memory your run needs: {} has {bytes}.", name_of(row)),
+        None => format!("Another process uses the VRAM that the run needs: {} has {bytes}.", name_of(row)),
     })
 }
 
@@ -170,15 +170,15 @@ fn running_with_use<'a>(named: &Named<'a>) -> Option<(&'a GpuProcess, Bytes)> {
 
 fn named_and_gone(case: &Case<'_>) -> Option<String> {
     let gone = case.gone()?;
-    let said = format!("Process {} held {} when your run failed, and it is gone now", gone.pid, gone.bytes);
+    let said = format!("Process {} used {} when the run failed, and has exited since", gone.pid, gone.bytes);
     if case.needed().is_some_and(|needed| case.place.each_candidate_has(needed)) {
-        return Some(format!("{said}: there is room again, so the same run may simply work."));
+        return Some(format!("{said}. There is room again: retry."));
     }
     let now = case.ledger.as_ref().filter(|ledger| ledger.is_now);
     let shown = case.shown_need().map(|(_, short)| short);
     Some(match now.and_then(|ledger| shown.zip(ledger.available_bytes)) {
-        Some((Bytes::ZERO, free)) => format!("{said}: {free} is free, so the same run may simply work."),
-        Some((short, free)) => format!("{said}; {free} is free, so {} must still be found.", case.bound(short)),
+        Some((Bytes::ZERO, free)) => format!("{said}. {free} is free: retry."),
+        Some((short, free)) => format!("{said}. Free: {free}. Short: {}.", case.bound(short)),
         None => format!("{said}."),
     })
 }
@@ -186,7 +186,7 @@ fn named_and_gone(case: &Case<'_>) -> Option<String> {
 fn named_and_unknown(case: &Case<'_>) -> Option<String> {
     let largest = case.blamed.iter().max_by_key(|named| named.bytes)?;
     Some(format!(
-        "Another program held the memory your run needed: process {} had {} when it failed.",
+        "Another process used the VRAM that the run needed: process {} had {} when it failed.",
         largest.pid, largest.bytes
     ))
 }
@@ -195,7 +195,7 @@ fn used_then_and_free_now(case: &Case<'_>) -> Option<String> {
     let then = case.used_by_others?;
     case.is_nothing_short_now().then(|| {
         format!(
-            "Other programs held {} of the card {}; {} is free now, so the same run may simply work.",
+            "Other processes used {} of the GPU {}; {} is free now: retry.",
             then.bytes,
             then.when(),
             amount(case.available())
@@ -229,5 +229,5 @@ fn used_then(case: &Case<'_>, gpu: String) -> String {
         _ => gpu,
     };
     let when = case.used_by_others.map_or("when your run failed", UsedByOthers::when);
-    format!("Other programs held {} of {card} {when}", amount(case.used_by_others.map(|others| others.bytes)))
+    format!("Other processes used {} of {card} {when}", amount(case.used_by_others.map(|others| others.bytes)))
 }

@@ -182,7 +182,7 @@ impl Trial {
                 format!("It fits: about {total} of the {free} that {when}, {} to spare.", free.less(total))
             }
             Some(false) if total <= free && has_share => {
-                format!("It takes about {total}, but not within the share of the card that is set; {free} {when}.")
+                format!("It takes about {total}, but not within the share of the GPU that is set; {free} {when}.")
             }
             Some(false) if total <= free => {
                 format!("Too tight: about {total} of the {free} that {when}; {}", self.why_too_tight(fit, free))

@@ -160,7 +160,7 @@ fn about_launcher(mut planned: PlannedFix, place: &Place<'_>, launcher: &Launche
         );
         step.command = Some(format!("oomdoctor kill --any {}", everybody.join(" ")));
         if let (Some(free), Some(used)) = (free, together) {
-            step.expect = format!("Expect {} free afterwards.", free.plus(used));
+            step.expect = format!("Worked if: {} is free afterwards.", free.plus(used));
         }
     }
     PlannedFix {
@@ -189,7 +189,7 @@ fn step_about(fix: &Fix, case: &Case<'_>, place: &Place<'_>, user: &User<'_>) ->
     let mut step = step_of(fix, form, None, &value_of)?;
     let free = place.device.and_then(|device| device.memory.free_bytes.value());
     if let (Some(free), Some(used)) = (free, row.used_bytes.value()) {
-        step.expect = format!("Expect {} free afterwards.", free.plus(used));
+        step.expect = format!("Worked if: {} is free afterwards.", free.plus(used));
     }
     let frees = case.situation.snapshot?.held_by(key);
     let is_own_way = form.program != "*";

@@ -28,11 +28,11 @@ pub(crate) fn run_again(case: &Case<'_>, causes: &[Cause]) -> Option<PlannedFix>
     let why = why_there_is_room(case, causes)?;
     if let Some(too_small) = share::too_small(case) {
         let action = format!(
-            "Start your job again: {} of the card does not hold its weights, though there is room now",
+            "Start your job again: {} of the GPU does not hold its weights, though there is room now",
             too_small.set
         );
         let step = Step::new(action, Some(too_small.command), why, &free_now, PASTE_AGAIN);
-        return Some(planned("Run it again with a larger share of the card", step));
+        return Some(planned("Run it again with a larger share of the GPU", step));
     }
     let step = Step::new("Start your job again as it was".into(), command(case), why, &free_now, PASTE_AGAIN);
     Some(PlannedFix { enough: Enough::Likely, ..planned("Run the same command again", step) })
@@ -46,7 +46,7 @@ fn why_there_is_room(case: &Case<'_>, causes: &[Cause]) -> Option<String> {
     if let Some(others) = case.used_by_others {
         let are_blamed = causes.first().is_some_and(|found| found.cause == CauseKind::OtherProcess);
         return (are_blamed && case.place.is_here())
-            .then(|| format!("others held {} of the card {}; now there is room", others.bytes, others.when()));
+            .then(|| format!("others held {} of the GPU {}; now there is room", others.bytes, others.when()));
     }
     let facts = &case.log.facts;
     let (requested, free) = (facts.requested_bytes?, facts.free_bytes?);

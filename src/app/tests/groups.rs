@@ -152,7 +152,7 @@ fn where_the_launcher_is_refused_nobody_who_works_for_it_is_signalled() {
         session.notice().to_owned()
     };
     let others = refused(|launcher| launcher.uid = Reading::Known(1001));
-    assert!(others.contains("4100 belongs to") && others.ends_with("The 2 that work for it were left alone, too."));
+    assert!(others.contains("4100 belongs to") && others.ends_with("Its 2 workers were left alone, too."));
     let exec = refused(|launcher| launcher.command = Reading::Known("bash".into()));
     assert!(exec.contains("4100 calls itself bash now, so look again"), "{exec}");
 }

@@ -78,7 +78,7 @@ pub(super) fn left_out(model: &Model, named: &[Victim]) -> Vec<(u32, String)> {
         Ok(_) => "not asked about".to_owned(),
         Err(Refusal::OtherUser(_, user)) => format!("{user}'s"),
         Err(Refusal::Protected(..)) => "protected".to_owned(),
-        Err(_) => "may not be ended".to_owned(),
+        Err(_) => "may not be terminated".to_owned(),
     };
     left.iter().map(|key| (key.pid, why(key))).collect()
 }
@@ -104,7 +104,7 @@ pub(super) fn release_confirmed(model: &mut Model, named: Victim, meant: Release
             Some(Effect::Release(key, release))
         }
         Ok(_) => {
-            super::say(model, "It listens elsewhere by now, so nothing was asked: look again.".into());
+            super::say(model, "The server listens on another port now, so nothing was sent. Look again.".into());
             None
         }
         Err(refusal) => {
@@ -195,7 +195,7 @@ pub(super) fn evidence(model: &Model, row: &GpuProcess, key: ProcessKey) -> Vec<
     }
     said.extend(match row.state.value() {
         Some('T') => Some("stopped (Ctrl-Z)".to_owned()),
-        Some('Z') => Some("has ended, but something keeps it (zombie)".to_owned()),
+        Some('Z') => Some("exited, not collected by its parent (zombie)".to_owned()),
         _ => None,
     });
     if let Some(leader) = model.snapshot().and_then(|snapshot| snapshot.leader_of(row)) {
@@ -256,7 +256,7 @@ fn why_not(refused: &[Refusal]) -> String {
     match &led[..] {
         [] => {}
         [one] => said.push(sentence(one)),
-        many => said.push(format!("The {} that work for it were left alone, too.", many.len())),
+        many => said.push(format!("Its {} workers were left alone, too.", many.len())),
     }
     said.join(" ")
 }
@@ -311,7 +311,7 @@ pub(super) fn reported(model: &mut Model, key: ProcessKey, report: SignalReport)
     };
     if matches!(ending.state, EndingState::Survived(_)) && ending.signal != Signal::Kill {
         // Only offered: a question that opened by itself could be answered by what was being typed.
-        let text = format!("{} did not close. {end} on it asks whether to force it.", ending.victim.name);
+        let text = format!("{} ignored SIGTERM. Press {end} for SIGKILL.", ending.victim.name);
         super::say(model, text);
     }
 }

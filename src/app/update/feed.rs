@@ -63,8 +63,8 @@ fn room_at_last(model: &mut Model) -> Option<Effect> {
     let device = model.snapshot()?.devices.iter().find(|device| device.index == index)?;
     let free = device.memory.free_bytes.value().filter(|free| *free >= wanted)?;
     model.walk.waits_for = None;
-    let text = format!("{free} is free on GPU {index} now");
-    super::say(model, format!("{text}: run your job again."));
+    let text = format!("{free} free on GPU {index}");
+    super::say(model, format!("{text}: run the job again."));
     Some(Effect::Ring(text))
 }
 

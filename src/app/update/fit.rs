@@ -90,12 +90,12 @@ pub(crate) fn taken(model: &mut Model) -> Option<Effect> {
     match (rerun, command) {
         // That it is copied would be said over what else must be done.
         (Some(_), _) if !beside.is_empty() => {
-            say(model, format!("The command to run again has these settings now.{beside}"));
+            say(model, format!("These settings are in the command now.{beside}"));
             None
         }
         (Some(rerun), _) => Some(Effect::Copy(rerun)),
         (None, Some(command)) => {
-            say(model, format!("Copied: {command}.{beside} [r] tells me what you ran: I put them in there."));
+            say(model, format!("Copied: {command}.{beside} [r] sets your command, which then gets them."));
             Some(Effect::Copy(command))
         }
         (None, None) => {
@@ -106,7 +106,7 @@ pub(crate) fn taken(model: &mut Model) -> Option<Effect> {
 }
 
 fn unknown(model: &Model) -> String {
-    format!("I don't know the model from this log: {} names it.", model.key(Action::Model))
+    format!("The log does not name the model: {} sets it.", model.key(Action::Model))
 }
 
 #[cfg(test)]
@@ -209,6 +209,6 @@ llama_init_from_model: failed to initialize the context: failed to allocate buff
         let mut session = Session::with_log();
         session.keys("f");
         assert_eq!(session.model.overlay, None);
-        assert!(session.model.notice.as_ref().unwrap().0.contains("[m] names it"));
+        assert!(session.model.notice.as_ref().unwrap().0.contains("[m] sets it"));
     }
 }

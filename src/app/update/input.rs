@@ -16,7 +16,7 @@ use crate::knowledge::run::Run;
 use crate::memory::{images, table};
 use crate::units::WallTime;
 
-const NO_TEXT: &str = "This looks like a binary file, not a log: give me the text that your program printed.";
+const NO_TEXT: &str = "This is a binary file, not a log. Paste the text that the program printed.";
 
 /// A job script or a compose file has this much at most; what is longer was meant as a log.
 const LONGEST_COMMAND: usize = 16 << 10;
@@ -95,7 +95,7 @@ pub(super) fn named(model: &mut Model, text: &str) {
         let free = ledger.filter(|ledger| ledger.is_now && !ledger.is_cache).and_then(|ledger| ledger.available_bytes);
         model.overlay = Some(Overlay::Draws(drawing.said(free), 0));
     } else if !text.is_empty() {
-        let said = format!("I have no figures for \"{text}\". oomdoctor fit FILE reads the model's own file.");
+        let said = format!("\"{text}\" is not in the table of models. oomdoctor fit FILE reads the model's own file.");
         super::say(model, said);
     }
 }
@@ -224,15 +224,15 @@ fn said(name: &str, change: Change) -> String {
         Change::Grew(0) => format!("{name} has grown."),
         Change::Grew(1) => format!("{name} has grown by 1 line."),
         Change::Grew(lines) => format!("{name} has grown by {lines} lines."),
-        Change::Anew => format!("{name} was begun anew: another run writes to it, or it was shortened."),
-        Change::Gone => format!("{name} is no longer there. What was read of it stays here."),
+        Change::Anew => format!("{name} was truncated or replaced: it begins anew."),
+        Change::Gone => format!("{name} no longer exists. What was read stays here."),
     }
 }
 
 /// Reads the log's file again. What was added goes on with the walk; what was begun anew is another log.
 pub(super) fn reread(model: &mut Model) -> Option<Effect> {
     let Some(file) = model.input.file.clone() else {
-        super::say(model, "No file was opened that could be read again.".into());
+        super::say(model, "No file is open that could be read again.".into());
         return None;
     };
     let adds = !model.input.own && !matches!(file.change, Some(Change::Anew | Change::Gone));
@@ -274,9 +274,9 @@ pub(super) fn read(model: &mut Model, read: LogRead) {
         let followed = model.input.file.as_ref().filter(|_| !model.input.own);
         let word = match followed {
             Some(file) => {
-                format!("{} is empty: I read it as soon as something is written to it.", file_name(&file.path))
+                format!("{} is empty: it is read as soon as something is written to it.", file_name(&file.path))
             }
-            None => "This log is empty: there is no text in it. Paste the error here instead.".into(),
+            None => "This log is empty. Paste the error here instead.".into(),
         };
         return super::say(model, word);
     }
@@ -321,6 +321,10 @@ pub(super) fn read(model: &mut Model, read: LogRead) {
     // The failure may come long after the first line, and well before the pipe's end: a launcher outlives its ranks.
     let watches_it_come = model.focus == Region::Input && model.input.typing.is_none();
     if has_steps(model) && (first || !grew || !had_steps && watches_it_come) {
+        model.focus = Region::Steps;
+    }
+    // On a screen with one region the verdict is above the fixes only.
+    if model.has_one_region() && first {
         model.focus = Region::Steps;
     }
 }
@@ -400,7 +404,7 @@ pub(super) fn previous(model: &mut Model) -> Option<Effect> {
             Some(effect)
         }
         None => {
-            super::say(model, "There is no earlier log to bring back.".into());
+            super::say(model, "There is no earlier log.".into());
             None
         }
     }

@@ -80,7 +80,7 @@ fn closed(model: &mut Model, key: KeyEvent, at: Duration) -> Vec<Effect> {
     if !is_text(key) {
         return Vec::new();
     }
-    say(model, "That key is no answer, so the question was closed and nothing was done.".into());
+    say(model, "Not an answer: question closed, nothing was done.".into());
     model.gate.hush(at);
     let passed = model.gate.key(key, at);
     let_through(model, passed)
@@ -155,12 +155,12 @@ pub(super) fn certain(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
 fn hint(model: &mut Model, key: KeyEvent) {
     let Some((binding, region)) = model.config.keys.meant_elsewhere(key, model.focus) else { return };
     let place = match region {
-        Region::Processes => "the list of processes",
+        Region::Processes => "the processes",
         Region::Input => "the log",
-        Region::Steps => "the steps",
+        Region::Steps => "the fixes",
     };
     let tab = model.key(Action::NextRegion);
-    let text = format!("[{}] {} works in {place}: {tab} goes there.", binding.shown, binding.words);
+    let text = format!("[{}] ({}) is a key of {place}: {tab} goes there.", binding.shown, binding.words);
     say(model, text);
 }
 
@@ -216,7 +216,7 @@ fn pick(model: &mut Model) -> Vec<Effect> {
             Vec::new()
         }
         Action::Enter => {
-            say(model, format!("{} takes the step.", model.key(Action::Enter)));
+            say(model, format!("{} copies the command or takes the fix.", model.key(Action::Enter)));
             Vec::new()
         }
         action => act(model, action),
@@ -354,7 +354,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Suspend if model.config.can_suspend => return vec![Effect::Suspend],
         Action::Suspend => {
             let quit = model.key(Action::Quit);
-            say(model, format!("There is no shell here that could bring me back; {quit} leaves."));
+            say(model, format!("There is no shell here to suspend to; {quit} quits."));
         }
         Action::Quit => return quit(model).into_iter().collect(),
     }
@@ -552,7 +552,7 @@ fn type_into(model: &mut Model) {
 fn take_step(model: &mut Model) -> Vec<Effect> {
     let Some(step) = model.current_step().cloned() else {
         if let Some(name) = model.awaited().map(|ending| ending.victim.name.clone()) {
-            say(model, format!("I still wait for {name}. The arrow keys go to the other steps, x ends it."));
+            say(model, format!("Still waiting for {name}. The arrow keys select another fix."));
         }
         return Vec::new();
     };
@@ -575,7 +575,7 @@ fn take_step(model: &mut Model) -> Vec<Effect> {
         }
         None if step.waits_for.is_some() => {
             model.walk.waits_for = step.waits_for;
-            say(model, "I watch and ring as soon as there is room. Esc stops it.".into());
+            say(model, "Watching: the terminal rings once there is room. Esc stops.".into());
             return Vec::new();
         }
         None => {
@@ -585,7 +585,7 @@ fn take_step(model: &mut Model) -> Vec<Effect> {
         }
     }
     let [works, again, back] = [Action::Works, Action::FailedAgain, Action::Back].map(|action| model.key(action));
-    say(model, format!("Run your job again. {works} it works now · {again} it failed again · {back} back"));
+    say(model, format!("Run the job again. {works} worked · {again} failed again · {back} undo"));
     if commands.is_empty() { Vec::new() } else { vec![Effect::Copy(commands.join("\n"))] }
 }
 
@@ -613,11 +613,11 @@ fn did_not_help(model: &mut Model) {
         }
         step.title
     } else {
-        return say(model, "There is no step here that could have been tried.".into());
+        return say(model, "There is no fix here to mark.".into());
     };
     super::advise_anew(model);
     let back = model.key(Action::Back);
-    say(model, format!("Did not help: {title}. It is left out, and what does less. {back} undoes this."));
+    say(model, format!("Did not help: {title}. It is left out, with weaker fixes. {back} undoes this."));
 }
 
 /// The next paste is the log of a run that worked.
@@ -632,7 +632,10 @@ fn log_that_worked(model: &mut Model) {
 
 fn back(model: &mut Model) {
     if model.walk.behind.pop().is_none() {
-        say(model, "This is the first step.".into());
+        say(model, "Nothing to undo.".into());
+    } else {
+        // What was said of the fix is no longer so.
+        model.notice = None;
     }
     model.walk.cursor = None;
     super::advise_anew(model);
@@ -640,7 +643,7 @@ fn back(model: &mut Model) {
 
 fn works(model: &mut Model) {
     if model.advice.is_none() {
-        return say(model, "There is no failure here that could be over: paste one first.".into());
+        return say(model, "Paste the error first.".into());
     }
     model.walk.works = true;
     model.overlay = Some(Overlay::Done(0));
@@ -660,7 +663,7 @@ fn report(model: &mut Model) -> Option<Effect> {
     };
     let made = made();
     if made.is_none() {
-        say(model, "There is nothing to report yet: paste the error first.".into());
+        say(model, "Nothing to report yet: paste the error first.".into());
     }
     made.map(Effect::WriteReport)
 }
@@ -668,17 +671,17 @@ fn report(model: &mut Model) -> Option<Effect> {
 /// The next paste is the new failure: no question about replacing.
 pub(super) fn failed_again(model: &mut Model) {
     let Some(diagnosis) = model.input.diagnosis.clone() else {
-        return say(model, "There is no earlier failure to compare with: paste the error.".into());
+        return say(model, "No earlier failure to compare with: paste the error.".into());
     };
     model.walk.before = Some(Box::new(diagnosis));
     model.input.since_it_worked.cancel();
     model.walk.was_not_enough();
-    say(model, "Paste the new error here: I hold it against the one before.".into());
+    say(model, "Paste the new error: it is compared with the one before.".into());
 }
 
 fn escape(model: &mut Model) {
     if model.walk.waits_for.take().is_some() {
-        return say(model, "I no longer wait for memory.".into());
+        return say(model, "No longer waiting for memory.".into());
     }
     let awaited_a_log = model.input.since_it_worked.cancel();
     if model.overlay.take().is_some() || model.notice.take().is_some() || awaited_a_log {
@@ -707,7 +710,7 @@ fn mark(model: &mut Model) {
 /// `x`: asks about the processes that are highlighted.
 fn end(model: &mut Model) {
     if model.aim.unseen_until().is_some_and(|until| model.now < until) {
-        return say(model, "The highlight has just moved to another process: look again.".into());
+        return say(model, "The highlight just moved to another process. Look again.".into());
     }
     let is_in_list = model.focus == Region::Processes && model.processes.marked.is_empty();
     let selected = if is_in_list { model.selected() } else { None };
@@ -746,14 +749,14 @@ fn copy(model: &mut Model) -> Option<Effect> {
         Region::Steps => model.current_step().and_then(|step| step.steps.iter().find_map(|step| step.command.clone())),
     };
     if text.is_none() {
-        say(model, "There is nothing to copy here.".into());
+        say(model, "Nothing to copy here.".into());
     }
     text.map(Effect::Copy)
 }
 
 fn about(model: &mut Model) {
     if model.input.pages.is_empty() {
-        return say(model, "There is no error to speak of yet: paste it first.".into());
+        return say(model, "No error yet: paste it first.".into());
     }
     model.overlay = match model.overlay {
         Some(Overlay::About(..)) => None,
@@ -809,11 +812,17 @@ fn quit(model: &mut Model) -> Option<Effect> {
         && (!model.walk.behind.is_empty() || !model.endings.is_empty());
     let ending = model.endings.iter().any(|e| matches!(e.state, EndingState::Sending | EndingState::Waiting));
     if model.input.pipe == Pipe::Open {
-        ask(model, Asked::Quit("The job that pipes into me still runs. I leave, but keep reading it so that it does not die of a broken pipe.".into()));
+        ask(
+            model,
+            Asked::Quit(
+                "The piped job still runs. Its output stays open after quitting, so it does not die of a broken pipe."
+                    .into(),
+            ),
+        );
     } else if ending {
-        ask(model, Asked::Quit("A process that you ended has not ended yet.".into()));
+        ask(model, Asked::Quit("A terminated process has not exited yet.".into()));
     } else if walking {
-        ask(model, Asked::Quit("You are in the middle of the steps.".into()));
+        ask(model, Asked::Quit("Some fixes were tried.".into()));
     } else {
         return Some(leave(model));
     }

@@ -32,14 +32,14 @@ pub fn unmarked(subject: &Subject) -> Vec<String> {
 }
 
 fn is_unmarked(sentence: &str) -> bool {
-    let is_short = [" must be found", " must still be found", " is missing"].iter().any(|end| sentence.contains(end));
+    let is_short = ["Short: ", " is missing"].iter().any(|word| sentence.contains(word));
     let names_amount = sentence.contains(" GiB") || sentence.contains(" MiB");
-    let is_bare = is_short && names_amount && !sentence.contains('≥') && !sentence.contains("about ");
+    let is_bare = is_short && names_amount && !sentence.contains(['≥', '≈']) && !sentence.contains("about ");
     is_bare || NEEDS.iter().any(|start| is_followed_by_a_figure(sentence, start))
 }
 
 /// What a figure of the whole need would follow.
-const NEEDS: &[&str] = &["run needed ", "it needed ", "those needed ", "Wait until "];
+const NEEDS: &[&str] = &["Needs ", "run needed ", "it needed ", "those needed ", "Wait until "];
 
 fn is_followed_by_a_figure(sentence: &str, start: &str) -> bool {
     sentence.split(start).nth(1).is_some_and(|rest| rest.starts_with(char::is_numeric))
