@@ -51,7 +51,11 @@ pub fn shortened(text: &str, width: usize, most: usize) -> Vec<String> {
     }
     lines.truncate(most);
     if let Some(last) = lines.last_mut() {
-        while last.width() + 2 > width && last.pop().is_some() {}
+        // Whole words give way: half of one reads as another.
+        while last.width() + 2 > width && !last.is_empty() {
+            let end = last.trim_end().rfind(' ').unwrap_or(0);
+            last.truncate(end);
+        }
         last.truncate(last.trim_end().len());
         last.push_str(" …");
     }

@@ -643,7 +643,7 @@ mod tests {
         let steps = plan_of(launcher.clone());
         let [step] = &steps[..] else { panic!("{steps:?}") };
         assert_eq!((step.target, step.frees_bytes), (launcher.key(), Some(Bytes::gib(16))));
-        assert_eq!(step.title, "End torchrun launcher (train.py) (40) with its 2 workers");
+        assert_eq!(step.title, "Terminate torchrun launcher (train.py) (40) and its 2 workers");
         let command = step.steps[0].command.clone().unwrap();
         assert_eq!(command, "oomdoctor kill --any 40@40000 41@41000 42@42000");
         launcher.uid = Reading::Known(1001);

@@ -155,7 +155,7 @@ fn about_launcher(mut planned: PlannedFix, place: &Place<'_>, launcher: &Launche
         std::iter::once(&launcher.key).chain(&launcher.workers).map(ToString::to_string).collect();
     for step in &mut planned.steps {
         step.action = format!(
-            "It is asked to close and should end the {} that work for it; who of them stays is asked, too",
+            "Sends SIGTERM; it should end its {} workers. Those still running get SIGTERM, too",
             launcher.workers.len()
         );
         step.command = Some(format!("oomdoctor kill --any {}", everybody.join(" ")));
@@ -164,7 +164,7 @@ fn about_launcher(mut planned: PlannedFix, place: &Place<'_>, launcher: &Launche
         }
     }
     PlannedFix {
-        title: format!("End {} with its {} workers", name_of(launcher.row), launcher.workers.len()),
+        title: format!("Terminate {} and its {} workers", name_of(launcher.row), launcher.workers.len()),
         target: Some(launcher.key),
         frees_bytes: together,
         frees_is: together.map(|_| Is::Fact),
@@ -194,7 +194,7 @@ fn step_about(fix: &Fix, case: &Case<'_>, place: &Place<'_>, user: &User<'_>) ->
     let frees = case.situation.snapshot?.held_by(key);
     let is_own_way = form.program != "*";
     let planned = PlannedFix {
-        title: if is_own_way { get_back(row) } else { substitute(&fix.title, &value_of)? },
+        title: if is_own_way { title("Unload", row) } else { substitute(&fix.title, &value_of)? },
         frees_bytes: frees,
         frees_is: frees.map(|_| Is::Fact),
         target: Some(key),
@@ -225,8 +225,10 @@ fn form_for<'f>(fix: &'f Fix, row: &GpuProcess, value_of: &impl Fn(&str) -> Opti
     own.chain(any).find(|form| form.command.as_deref().is_none_or(|text| substitute(text, value_of).is_some()))
 }
 
-fn get_back(row: &GpuProcess) -> String {
-    format!("Get back the memory of {}", name_of(row))
+/// What is done to a process, with its name. A kernel's memory is free once it is restarted.
+fn title(verb: &str, row: &GpuProcess) -> String {
+    let is_kernel = row.recognised_as.as_deref().is_some_and(|label| label.starts_with("Jupyter kernel"));
+    format!("{} {}", if is_kernel { "Restart" } else { verb }, name_of(row))
 }
 
 /// A request to its own program comes before stopping what runs it, and that before terminating it alone.
@@ -237,20 +239,21 @@ fn in_the_gentlest_way(planned: PlannedFix, row: &GpuProcess, is_own: bool) -> P
             costs: release.way.costs.into(),
             safety: release.way.safety,
             release: Some(release.clone()),
-            ..gently(planned, row, &action, release.command())
+            ..gently(planned, title("Unload", row), &action, release.command())
         };
     }
     let stop = Supervisor::of(row).and_then(|supervisor| supervisor.stop(is_own));
     match stop {
-        Some(stop) if !planned.gentle => {
-            PlannedFix { costs: stop.costs.into(), ..gently(planned, row, &stop.action, Some(stop.command)) }
-        }
+        Some(stop) if !planned.gentle => PlannedFix {
+            costs: stop.costs.into(),
+            ..gently(planned, title("Stop", row), &stop.action, Some(stop.command))
+        },
         _ => planned,
     }
 }
 
-fn gently(planned: PlannedFix, row: &GpuProcess, action: &str, command: Option<String>) -> PlannedFix {
+fn gently(planned: PlannedFix, title: String, action: &str, command: Option<String>) -> PlannedFix {
     let steps =
         planned.steps.into_iter().map(|step| Step { action: action.to_owned(), command: command.clone(), ..step });
-    PlannedFix { title: get_back(row), steps: steps.collect(), gentle: true, ..planned }
+    PlannedFix { title, steps: steps.collect(), gentle: true, ..planned }
 }
