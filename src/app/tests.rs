@@ -1142,6 +1142,19 @@ fn tab_goes_through_the_regions_as_they_are_read() {
 }
 
 #[test]
+fn a_key_that_changes_the_fixes_only_uncovers_them_where_a_page_lies_on_top() {
+    for key in [KeyCode::Char('s'), KeyCode::Char('n'), KeyCode::Backspace] {
+        let mut session = Session::with_log();
+        session.press(KeyCode::Char('s'));
+        let behind = session.model.walk.behind.len();
+        session.press(KeyCode::Char('v'));
+        assert!(session.model.overlay.is_some());
+        session.press(key);
+        assert_eq!((session.model.overlay.clone(), session.model.walk.behind.len()), (None, behind), "{key:?}");
+    }
+}
+
+#[test]
 fn a_key_of_another_region_says_where_it_works_and_does_nothing() {
     let mut session = Session::with_log();
     session.model.focus = Region::Processes;

@@ -321,8 +321,10 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         // Whom it would end is covered.
         Action::End if model.overlay.is_some() => {}
         Action::End => end(model),
-        Action::Skip => leave_step(model, Mark::Skipped),
         Action::Back if model.overlay == Some(Overlay::Trial) => fit::reset(model),
+        // What it would change is covered: the key only uncovers it.
+        Action::Skip | Action::Back | Action::DidNotHelp if model.overlay.is_some() => model.overlay = None,
+        Action::Skip => leave_step(model, Mark::Skipped),
         Action::Back => back(model),
         Action::Copy => return copy(model).into_iter().collect(),
         Action::About => about(model),
