@@ -2,7 +2,6 @@
 //! easiest way out under it. The sentences with the reasons are the verdict's.
 
 use super::case::Case;
-use super::fit::FitAdvice;
 use super::headline;
 use super::ledger::{Ledger, at_least};
 use super::naming::apart;
@@ -59,7 +58,6 @@ impl Figures {
     pub fn shorter_and_shorter(&self) -> impl Iterator<Item = String> {
         let (needs, free, short) = (Some(self.needs.clone()), self.free.clone(), self.short.clone());
         let whole = self.parts.as_ref().map(|parts| format!("{} {parts}", self.needs));
-        let joined = |parts: [Option<String>; 3]| parts.into_iter().flatten().collect::<Vec<_>>().join(" · ");
         [
             whole.map(|whole| joined([Some(whole), free.clone(), short.clone()])),
             Some(joined([needs.clone(), free, short.clone()])),
@@ -71,14 +69,19 @@ impl Figures {
     }
 }
 
+fn joined(parts: [Option<String>; 3]) -> String {
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+}
+
 /// The verdict of a case in one line.
 pub(crate) fn brief(case: &Case<'_>, causes: &[Cause], plan: &[PlannedFix]) -> Brief {
     let standing = standing(case, causes);
     let room = plan.iter().find_map(|planned| planned.room_on.as_ref());
     let is_short = case.short_by_ledger() != Some(Bytes::ZERO);
-    let next = match room.filter(|_| is_short && case.retry.is_none()) {
-        Some(room) => RoomOn::said(room),
-        None => headline::cause_in_words(case, causes),
+    let is_better_elsewhere = is_short && case.retry.is_none();
+    let next = match room {
+        Some(room) if is_better_elsewhere => RoomOn::said(room),
+        _ => headline::cause_in_words(case, causes),
     };
     let figures = if case.log.oom == Oom::No || standing == Standing::OnItsWay { None } else { figures(case) };
     Brief { standing, what: what(case, causes, standing), figures, next }
@@ -142,7 +145,7 @@ fn where_it_ran_out(case: &Case<'_>) -> String {
 fn figures(case: &Case<'_>) -> Option<Figures> {
     let ledger = case.ledger.as_ref()?;
     let requested = ledger.asked_bytes?;
-    let whole = case.fit.as_ref().and_then(|fit| whole_need(fit, ledger));
+    let whole = case.fit.as_ref().and_then(|fit| fit.beyond_the_log(ledger));
     let is_by_log = !ledger.is_now;
     let free_word = if is_by_log && !ledger.is_cache { "was free" } else { "free" };
     if let Some((total, short)) = whole {
@@ -181,13 +184,6 @@ fn figures(case: &Case<'_>) -> Option<Figures> {
     let free = ledger.available_bytes.map(|free| format!("{free_word} {}", number(free, in_mib)));
     let unit = if in_mib { "MiB" } else { "GiB" };
     Some(Figures { needs: format!("needs {bound}{} {unit}", number(needed, in_mib)), parts, free, short })
-}
-
-/// What the model takes in all and what is short by that, where that is more than the log tells: a run that failed early had
-/// not requested all of it.
-fn whole_need(fit: &FitAdvice, ledger: &Ledger) -> Option<(Bytes, Bytes)> {
-    let short = fit.missing()?;
-    if short > ledger.missing_bytes? { Some((fit.total_bytes?, fit.shown_missing()?)) } else { None }
 }
 
 /// An amount without its unit.

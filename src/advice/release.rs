@@ -59,6 +59,8 @@ pub struct Way {
     /// What it costs in a few words, and as a class.
     pub costs: &'static str,
     pub safety: Safety,
+    /// What it does to the process, as the first word of a title.
+    pub verb: &'static str,
     /// What a status says here.
     #[serde(default)]
     refused: BTreeMap<u16, &'static str>,

@@ -28,7 +28,7 @@ pub fn needs(advice: &Advice) -> Option<String> {
     if !ledger.is_now {
         return Some(needs_by_log(ledger, requested, free));
     }
-    let whole_need = whole_need(advice, ledger);
+    let whole_need = advice.fit.as_ref().and_then(|fit| fit.beyond_the_log(ledger));
     let in_mib = whole_need.is_none() && ledger.shows_mib();
     let parts = match ledger.had_bytes {
         Some(had) => format!(" ({} allocated + {} requested)", part(had, in_mib), part(requested, in_mib)),
@@ -75,16 +75,6 @@ fn needs_by_log(ledger: &Ledger, requested: Bytes, free: Bytes) -> String {
         Some(had) => format!("The run had {had} and requested {requested} more. Free then: {free}.{found}"),
         None => format!("Requested: {requested}. Free then: {free}.{found}"),
     }
-}
-
-/// What the model takes in all and what is short by that, where more is short than by the log: a run that failed early had not
-/// requested all of it.
-fn whole_need(advice: &Advice, ledger: &Ledger) -> Option<(String, Bytes)> {
-    let fit = advice.fit.as_ref()?;
-    let short = fit.missing()?;
-    let spare = if fit.headroom_bytes > Bytes::ZERO { " and 1 GiB to spare" } else { "" };
-    let total = format!("{}{spare}", fit.total_bytes?);
-    (short > ledger.missing_bytes?).then_some((total, fit.shown_missing()?))
 }
 
 /// The evidence for the leading cause, and the next cause.

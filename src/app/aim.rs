@@ -90,10 +90,7 @@ impl Model {
                 let (_, row) = self.snapshot()?.find(*key)?;
                 self.config.viewer.may_end(row).ok()?;
                 let survived = |state: &EndingState| matches!(state, EndingState::Survived(_));
-                let is_exiting = |state: &EndingState| {
-                    matches!(state, EndingState::Sending | EndingState::Waiting | EndingState::Ended { .. })
-                };
-                if self.ending_of(*key).is_some_and(|ending| is_exiting(&ending.state)) {
+                if self.ending_of(*key).is_some_and(|ending| ending.state.is_exiting()) {
                     return None;
                 }
                 let is_forced = self.ending_of(*key).is_some_and(|ending| survived(&ending.state));

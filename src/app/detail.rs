@@ -63,12 +63,15 @@ pub(crate) fn paragraphs(model: &Model) -> Vec<Paragraph> {
 pub(crate) fn heights(model: &Model, width: usize) -> (usize, usize) {
     // On a large screen the keys have a line.
     let keys = usize::from(!model.is_small());
-    let all = paragraphs(model);
-    let sum = |paragraphs: &mut dyn Iterator<Item = &Paragraph>| -> usize {
-        paragraphs.map(|paragraph| paragraph.wrapped(width, model.zoomed).len()).sum()
-    };
-    let must_be_seen = |paragraph: &&Paragraph| matches!(paragraph, Paragraph::Command(_) | Paragraph::Do(_));
-    (keys + sum(&mut all.iter()), keys + sum(&mut all.iter().filter(must_be_seen)))
+    let (mut wanted, mut least) = (keys, keys);
+    for paragraph in paragraphs(model) {
+        let lines = paragraph.wrapped(width, model.zoomed).len();
+        wanted += lines;
+        if matches!(paragraph, Paragraph::Command(_) | Paragraph::Do(_)) {
+            least += lines;
+        }
+    }
+    (wanted, least)
 }
 
 fn of_fix(model: &Model) -> Vec<Paragraph> {

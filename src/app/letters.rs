@@ -37,8 +37,8 @@ impl Letters {
     fn free_letter(&self, row: &GpuProcess) -> Option<char> {
         let name = super::aim::short_name(row);
         let initial = name.chars().find(char::is_ascii_alphabetic).map(|letter| letter.to_ascii_uppercase());
-        let is_free = |letter: &char| !self.0.values().any(|taken| taken == letter);
-        initial.into_iter().chain('A'..='Z').chain('a'..='z').find(is_free)
+        let mut letters = initial.into_iter().chain('A'..='Z').chain('a'..='z');
+        letters.find(|letter| !self.0.values().any(|taken| taken == letter))
     }
 }
 

@@ -241,6 +241,13 @@ pub(crate) fn free_of(snapshot: &Snapshot, devices: &[u32]) -> Vec<(u32, Bytes)>
         .collect()
 }
 
+impl EndingState {
+    /// A signal is on its way or has had its effect: there is nothing more to ask.
+    pub fn is_exiting(&self) -> bool {
+        matches!(self, EndingState::Sending | EndingState::Waiting | EndingState::Ended { .. })
+    }
+}
+
 impl Ending {
     /// Signalled, asked, or done with: the step that led to it is behind the person.
     pub fn is_under_way(&self) -> bool {

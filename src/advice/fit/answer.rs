@@ -1,5 +1,6 @@
 //! Owns the answer to whether the run's model fits: what it takes, what is free, which changes make it fit. Bytes and tokens.
 
+use crate::advice::ledger::Ledger;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -147,6 +148,15 @@ impl FitAdvice {
     pub fn missing(&self) -> Option<Bytes> {
         let missing = self.wants()?.less(self.free_now_bytes?);
         (self.is_now && !self.is_on_several()).then_some(missing)
+    }
+
+    /// What the model takes in all and what is short by that, as they are shown, where more is short than by the log's sums: a
+    /// run that failed early had not requested all of it.
+    pub(crate) fn beyond_the_log(&self, ledger: &Ledger) -> Option<(String, Bytes)> {
+        let short = self.missing()?;
+        let spare = if self.headroom_bytes > Bytes::ZERO { " + 1 GiB to spare" } else { "" };
+        let total = format!("{}{spare}", self.total_bytes?);
+        if short > ledger.missing_bytes? { Some((total, self.shown_missing()?)) } else { None }
     }
 
     /// The same as the difference of the figures as they are shown.

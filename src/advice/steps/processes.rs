@@ -194,7 +194,7 @@ fn step_about(fix: &Fix, case: &Case<'_>, place: &Place<'_>, user: &User<'_>) ->
     let frees = case.situation.snapshot?.held_by(key);
     let is_own_way = form.program != "*";
     let planned = PlannedFix {
-        title: if is_own_way { title("Unload", row) } else { substitute(&fix.title, &value_of)? },
+        title: substitute(form.title.as_ref().unwrap_or(&fix.title), &value_of)?,
         frees_bytes: frees,
         frees_is: frees.map(|_| Is::Fact),
         target: Some(key),
@@ -225,12 +225,6 @@ fn form_for<'f>(fix: &'f Fix, row: &GpuProcess, value_of: &impl Fn(&str) -> Opti
     own.chain(any).find(|form| form.command.as_deref().is_none_or(|text| substitute(text, value_of).is_some()))
 }
 
-/// What is done to a process, with its name. A kernel's memory is free once it is restarted.
-fn title(verb: &str, row: &GpuProcess) -> String {
-    let is_kernel = row.recognised_as.as_deref().is_some_and(|label| label.starts_with("Jupyter kernel"));
-    format!("{} {}", if is_kernel { "Restart" } else { verb }, name_of(row))
-}
-
 /// A request to its own program comes before stopping what runs it, and that before terminating it alone.
 fn in_the_gentlest_way(planned: PlannedFix, row: &GpuProcess, is_own: bool) -> PlannedFix {
     if let Some(release) = release::route(row) {
@@ -239,14 +233,14 @@ fn in_the_gentlest_way(planned: PlannedFix, row: &GpuProcess, is_own: bool) -> P
             costs: release.way.costs.into(),
             safety: release.way.safety,
             release: Some(release.clone()),
-            ..gently(planned, title("Unload", row), &action, release.command())
+            ..gently(planned, format!("{} {}", release.way.verb, name_of(row)), &action, release.command())
         };
     }
     let stop = Supervisor::of(row).and_then(|supervisor| supervisor.stop(is_own));
     match stop {
         Some(stop) if !planned.gentle => PlannedFix {
             costs: stop.costs.into(),
-            ..gently(planned, title("Stop", row), &stop.action, Some(stop.command))
+            ..gently(planned, format!("Stop {}", name_of(row)), &stop.action, Some(stop.command))
         },
         _ => planned,
     }

@@ -9,7 +9,7 @@ use crate::knowledge::{FixId, MemoryKind};
 use crate::units::Bytes;
 
 const PASTE_AGAIN: &str = "If it fails again, paste the new error here.";
-const RUNS_PAST: &str = "It runs past the point where it died.";
+const RUNS_PAST: &str = "Worked if: it passes the point where it died.";
 
 /// Where what used the memory is gone and there is room now, the first step is the simplest one.
 pub(crate) fn run_again(case: &Case<'_>, causes: &[Cause]) -> Option<PlannedFix> {
@@ -25,28 +25,28 @@ pub(crate) fn run_again(case: &Case<'_>, causes: &[Cause]) -> Option<PlannedFix>
         true => format!("{} is free now", amount(ledger.available_bytes)),
         false => "each GPU here that it may be has room for it now".to_owned(),
     };
-    let why = why_there_is_room(case, causes)?;
+    let why = why_there_is_room(case, causes, &free_now)?;
     if let Some(too_small) = share::too_small(case) {
         let action = format!(
-            "Start your job again: {} of the GPU does not hold its weights, though there is room now",
+            "Run the job again: {} of the GPU does not hold its weights, though there is room now",
             too_small.set
         );
-        let step = Step::new(action, Some(too_small.command), why, &free_now, PASTE_AGAIN);
+        let step = Step::new(action, Some(too_small.command), why, RUNS_PAST, PASTE_AGAIN);
         return Some(planned("Run it again with a larger share of the GPU", step));
     }
-    let step = Step::new("Start your job again as it was".into(), command(case), why, &free_now, PASTE_AGAIN);
+    let step = Step::new("Run the job again, unchanged".into(), command(case), why, RUNS_PAST, PASTE_AGAIN);
     Some(PlannedFix { enough: Enough::Likely, ..planned("Run the same command again", step) })
 }
 
 /// What has changed since the failure so that there is room; `None` where nothing is known to have changed.
-fn why_there_is_room(case: &Case<'_>, causes: &[Cause]) -> Option<String> {
+fn why_there_is_room(case: &Case<'_>, causes: &[Cause], free_now: &str) -> Option<String> {
     if let Some(gone) = case.gone() {
-        return Some(format!("process {} held {} when it failed; it no longer does", gone.pid, gone.bytes));
+        return Some(format!("process {} used {} when it failed and has exited; {free_now}", gone.pid, gone.bytes));
     }
     if let Some(others) = case.used_by_others {
         let are_blamed = causes.first().is_some_and(|found| found.cause == CauseKind::OtherProcess);
         return (are_blamed && case.place.is_here())
-            .then(|| format!("others held {} of the GPU {}; now there is room", others.bytes, others.when()));
+            .then(|| format!("other processes used {} of the GPU {}; {free_now}", others.bytes, others.when()));
     }
     let facts = &case.log.facts;
     let (requested, free) = (facts.requested_bytes?, facts.free_bytes?);
@@ -57,9 +57,9 @@ fn why_there_is_room(case: &Case<'_>, causes: &[Cause]) -> Option<String> {
 /// After a step that may be enough, or memory that was freed where nothing tells how much is short, trying it tells more
 /// than any further change.
 pub(crate) fn run_now(case: &Case<'_>) -> PlannedFix {
-    let why = "what was done so far may be enough; the steps below can still come on top of it".to_owned();
+    let why = "what was done so far may be enough; the fixes below can still follow".to_owned();
     let if_not = "If it fails again, paste the new error here, or take the next step as well.";
-    let step = Step::new("Start your job again".into(), command(case), why, RUNS_PAST, if_not);
+    let step = Step::new("Run the job again".into(), command(case), why, RUNS_PAST, if_not);
     planned("Run it again before you change more", step)
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn fresh_start(case: &Case<'_>, causes: &[Cause]) -> Option<PlannedFi
     if !is_unknown || !had_plenty || case.log.memory != Some(MemoryKind::Gpu) {
         return None;
     }
-    let action = "End the program, start it again, and watch the card's bar meanwhile".to_owned();
+    let action = "Restart the program, and watch the GPU's bar meanwhile".to_owned();
     let why = format!(
         "{free} was free when it asked for {requested}: a short peak, or a driver that no longer gives what it has"
     );
