@@ -69,6 +69,9 @@ impl Figures {
     }
 }
 
+/// A PiB.
+const BEYOND_ANY_MEMORY: Bytes = Bytes(1 << 50);
+
 fn joined(parts: [Option<String>; 3]) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
@@ -146,6 +149,10 @@ fn figures(case: &Case<'_>) -> Option<Figures> {
     let ledger = case.ledger.as_ref()?;
     let requested = ledger.asked_bytes?;
     let whole = case.fit.as_ref().and_then(|fit| fit.beyond_the_log(ledger));
+    // A size beyond any memory is a mistake of the program, not a need.
+    if ledger.needed_bytes? >= BEYOND_ANY_MEMORY {
+        return None;
+    }
     let is_by_log = !ledger.is_now;
     let free_word = if is_by_log && !ledger.is_cache { "was free" } else { "free" };
     if let Some((total, short)) = whole {
@@ -166,6 +173,9 @@ fn figures(case: &Case<'_>) -> Option<Figures> {
     // The log's own free memory leaves out what the run had: the two are no parts of one need.
     if is_by_log {
         let (requested, free) = match ledger.available_bytes {
+            Some(free) if ledger.shows_mib() && requested >= Bytes::gib(1) => {
+                (format!("{} MiB", number(requested, true)), Some(format!("{free_word} {} MiB", number(free, true))))
+            }
             Some(free) => {
                 let (requested, free) = apart(requested, free);
                 (requested, Some(format!("{free_word} {free}")))

@@ -150,13 +150,14 @@ impl FitAdvice {
         (self.is_now && !self.is_on_several()).then_some(missing)
     }
 
-    /// What the model takes in all and what is short by that, as they are shown, where more is short than by the log's sums: a
-    /// run that failed early had not requested all of it.
-    pub(crate) fn beyond_the_log(&self, ledger: &Ledger) -> Option<(String, Bytes)> {
-        let short = self.missing()?;
-        let spare = if self.headroom_bytes > Bytes::ZERO { " + 1 GiB to spare" } else { "" };
-        let total = format!("{}{spare}", self.total_bytes?);
-        if short > ledger.missing_bytes? { Some((total, self.shown_missing()?)) } else { None }
+    /// What must be free for the model in all, with its room to spare, and what is short by that, where more is short than by the
+    /// log's sums: a run that failed early had not requested all of it. Both as shown, so that the free memory is their difference.
+    pub(crate) fn beyond_the_log(&self, ledger: &Ledger) -> Option<(Bytes, Bytes)> {
+        if self.missing()? <= ledger.missing_bytes? {
+            return None;
+        }
+        let short = self.shown_missing()?.as_shown(false);
+        Some((self.free_now_bytes?.as_shown(false).plus(short), short))
     }
 
     /// The same as the difference of the figures as they are shown.

@@ -11,7 +11,33 @@ pub fn wrong(advice: &Advice) -> Vec<String> {
     found.extend(advice.ledger.iter().flat_map(wrong_in_ledger));
     found.extend(advice.fit.iter().flat_map(wrong_in_fit));
     found.extend(wrong_in_plan(&advice.plan));
+    found.extend(wrong_in_the_one_line(advice));
     found
+}
+
+/// The line with needs, free and short, as it is shown; the units may differ from figure to figure.
+fn wrong_in_the_one_line(advice: &Advice) -> Option<String> {
+    let figures = advice.brief.figures.as_ref()?;
+    let taken = advice.ledger.as_ref().and_then(|ledger| ledger.taken_bytes);
+    let (needs, free, short) = (&figures.needs, figures.free.as_ref()?, figures.short.as_ref()?);
+    let unit = if needs.contains("MiB") && !free.contains("GiB") { 1.0 / 1024.0 } else { 1.0 };
+    let sum = gib_in(needs, 1.0) - gib_in(free, unit);
+    let is_right = taken.is_some() || (sum - gib_in(short, 1.0)).abs() < 0.06;
+    (!is_right).then(|| format!("{needs} and {free} do not make {short}"))
+}
+
+/// The sum of the figures in a text; those without a unit are of this many GiB.
+fn gib_in(text: &str, without_unit: f64) -> f64 {
+    let figure = Regex::new(r"([0-9.]+)(?: (KiB|MiB|GiB))?").unwrap();
+    let figures = figure.captures_iter(text).map(|found| {
+        let unit = found.get(2).map_or(without_unit, |unit| match unit.as_str() {
+            "KiB" => 1.0 / 1_048_576.0,
+            "MiB" => 1.0 / 1024.0,
+            _ => 1.0,
+        });
+        found[1].parse::<f64>().unwrap_or(0.0) * unit
+    });
+    figures.sum()
 }
 
 fn wrong_in_ledger(ledger: &Ledger) -> Vec<String> {
