@@ -148,7 +148,7 @@ fn where_it_ran_out(case: &Case<'_>) -> String {
 fn figures(case: &Case<'_>) -> Option<Figures> {
     let ledger = case.ledger.as_ref()?;
     let requested = ledger.asked_bytes?;
-    let whole = case.fit.as_ref().and_then(|fit| fit.beyond_the_log(ledger));
+    let whole = case.fit.as_ref().zip(ledger.missing_bytes).and_then(|(fit, short)| fit.beyond_the_log(short));
     // A size beyond any memory is a mistake of the program, not a need.
     if ledger.needed_bytes? >= BEYOND_ANY_MEMORY {
         return None;

@@ -28,7 +28,7 @@ pub fn needs(advice: &Advice) -> Option<String> {
     if !ledger.is_now {
         return Some(needs_by_log(ledger, requested, free));
     }
-    let whole_need = advice.fit.as_ref().and_then(|fit| fit.beyond_the_log(ledger));
+    let whole_need = advice.fit.as_ref().zip(ledger.missing_bytes).and_then(|(fit, short)| fit.beyond_the_log(short));
     let in_mib = whole_need.is_none() && ledger.shows_mib();
     let parts = match ledger.had_bytes {
         Some(had) => format!(" ({} allocated + {} requested)", part(had, in_mib), part(requested, in_mib)),

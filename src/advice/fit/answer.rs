@@ -1,6 +1,5 @@
 //! Owns the answer to whether the run's model fits: what it takes, what is free, which changes make it fit. Bytes and tokens.
 
-use crate::advice::ledger::Ledger;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -152,8 +151,8 @@ impl FitAdvice {
 
     /// What must be free for the model in all, with its room to spare, and what is short by that, where more is short than by the
     /// log's sums: a run that failed early had not requested all of it. Both as shown, so that the free memory is their difference.
-    pub(crate) fn beyond_the_log(&self, ledger: &Ledger) -> Option<(Bytes, Bytes)> {
-        if self.missing()? <= ledger.missing_bytes? {
+    pub(crate) fn beyond_the_log(&self, short_by_log: Bytes) -> Option<(Bytes, Bytes)> {
+        if self.missing()? <= short_by_log {
             return None;
         }
         let short = self.shown_missing()?.as_shown(false);
