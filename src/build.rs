@@ -84,7 +84,7 @@ fn joined(files: &[PathBuf], text_of: fn(&str, &str) -> Result<String, String>) 
     for file in files {
         let text = fs::read_to_string(file)?;
         if text.contains('\0') {
-            return Err(io::Error::other(format!("{} holds a zero byte", file.display())));
+            return Err(io::Error::other(format!("{} contains a zero byte", file.display())));
         }
         let path = slashed(file)?;
         let text = text_of(&path, &text).map_err(io::Error::other)?;

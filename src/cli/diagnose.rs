@@ -21,6 +21,7 @@ use crate::knowledge::{FixId, KnowledgeBase};
 use crate::log::{PastedLog, what_else};
 use crate::memory::table;
 use crate::platform::{here, machine};
+use crate::report::plain::Extent;
 use crate::report::{self, Report};
 use crate::runtime::files::read_all;
 use crate::runtime::reader::{Awaited, Telling, named_pipe, open};
@@ -34,11 +35,14 @@ pub struct DiagnoseArgs {
     /// Print JSON (contract schema 1).
     #[arg(long)]
     pub(super) json: bool,
-    /// Print only the verdict and the first three steps.
+    /// Print every fix, with what to expect of it, and the model's sums.
     #[arg(long, conflicts_with = "json")]
+    pub(super) all: bool,
+    /// Leave out the log's decisive line, for hooks that print below the traceback.
+    #[arg(long, conflicts_with_all = ["json", "all", "why"])]
     pub(super) brief: bool,
-    /// Also print which rules found the causes, placed the steps, and kept others from being offered.
-    #[arg(long, conflicts_with = "brief")]
+    /// Also print the reasons: sums, evidence, and the rules that placed each fix or left it out.
+    #[arg(long)]
     pub(super) why: bool,
     /// Look at the log alone, not at this machine.
     #[arg(long)]
@@ -73,11 +77,9 @@ fn diagnose(global: &Global, asked: &DiagnoseArgs) -> Result<ExitCode, String> {
         examined.since = Some(changed::since(&run_that_worked(base, good)?, &examined.diagnosis.run));
     }
     let report = examined.report();
-    let text = match (asked.json, asked.brief) {
-        (true, _) => compact(&report::json::Output::of(&report))?,
-        (_, true) => report::brief(&report),
-        _ => report::text(&report),
-    };
+    let extent = Extent { all: asked.all, why: asked.why, is_below_the_log: asked.brief };
+    let text =
+        if asked.json { compact(&report::json::Output::of(&report))? } else { report::plain::text(&report, extent) };
     Ok(print(&text, examined.exit_code()))
 }
 

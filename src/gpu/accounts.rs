@@ -20,7 +20,7 @@ pub struct Row {
 pub fn row_figure(raw: u64, total: Option<Bytes>) -> Reading<Bytes> {
     match total {
         _ if raw == u64::MAX => Reading::NotAvailable,
-        Some(total) if raw > total.0 => Reading::Failed(format!("the driver gave {raw} bytes, more than the card has")),
+        Some(total) if raw > total.0 => Reading::Failed(format!("the driver gave {raw} bytes, more than the GPU has")),
         _ => Reading::Known(Bytes(raw)),
     }
 }

@@ -27,8 +27,8 @@ pub fn of_device(snapshot: &Snapshot, device: &Device) -> Option<String> {
             .into(),
         Nature::MigInstance | Nature::Unknown => return None,
         Nature::VirtualShare => {
-            "A virtual machine's share of a card (vGPU): who else uses the card, only its host can say \
-             (there: `nvidia-smi vgpu`)."
+            "A virtual machine's share of a GPU (vGPU): only the host sees what else uses the GPU (run `nvidia-smi vgpu` \
+             there)."
                 .into()
         }
         Nature::SharedMemory if !device.processes.is_empty() => {
@@ -56,7 +56,7 @@ pub fn of_unexplained(snapshot: &Snapshot, device: &Device) -> Option<String> {
     }
     if snapshot.seen_from.contains(&Vantage::Container) {
         return Some(format!(
-            "{bytes} may be held outside this container: run oomdoctor on the host, or start the container with `docker run \
+            "{bytes} may be in use outside this container: run oomdoctor on the host, or start the container with `docker run \
              --pid=host --gpus all`."
         ));
     }
@@ -93,8 +93,7 @@ fn of_vantage(snapshot: &Snapshot, vantage: &Vantage) -> Option<String> {
             is_any_closed.then(|| format!("Inside Slurm job {job} only its own cards may be opened."))
         }
         Vantage::SlurmLogin => matches!(snapshot.driver, Driver::Unavailable { .. }).then(|| {
-            "The cards of a cluster are on other nodes: `srun --jobid=J --overlap --pty oomdoctor` looks from inside your \
-             running job J; `squeue --me` lists them."
+            "The cluster's GPUs are on other nodes: `srun --jobid=J --overlap --pty oomdoctor` runs inside your job J; `squeue --me` lists them."
                 .to_owned()
         }),
         Vantage::Windows | Vantage::Macos | Vantage::Scheduler(_) | Vantage::Other(_) => None,

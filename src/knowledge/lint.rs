@@ -282,7 +282,7 @@ fn examples(base: &KnowledgeBase, entry: &Entry, number: usize, example: &Exampl
     faults.extend(rivals(base, entry, &diagnosis).into_iter().map(|what| format!("example {number}: {what}")));
     let log = example.log.to_ascii_lowercase();
     if !entry.literals.iter().any(|literal| log.contains(&literal.to_ascii_lowercase())) {
-        faults.push(format!("example {number} holds none of the literals"));
+        faults.push(format!("example {number} contains none of the literals"));
     }
     if faults.is_empty() {
         for (name, text) in mangled(&example.log) {

@@ -159,7 +159,7 @@ fn unfilled(text: &str) -> String {
 
 fn in_words(placeholder: &str) -> String {
     match (placeholder, Asked::of(placeholder)) {
-        ("holder", _) => "the process that holds it".to_owned(),
+        ("holder", _) => "the process that uses it".to_owned(),
         ("of_its_context", _) => String::new(),
         (_, Some(Asked { way, setting, .. })) => {
             let option = if setting.id == "slurm_memory" { "mem=" } else { "" };

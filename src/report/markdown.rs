@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::plain::effect_and_outcome;
 use super::redact::Names;
-use super::{Report, cut, differences, effect_and_costs, shortened};
+use super::{Report, cut, differences, shortened};
 use crate::advice::{self, words};
 use crate::gpu::{Device, Driver, GpuProcess, Reading};
 use crate::knowledge::diagnosis::{Match, Oom};
@@ -220,7 +221,7 @@ impl Writer<'_> {
             if at == 0 {
                 lines.push("\n#### What is advised\n".to_owned());
             }
-            let notes = self.plain(&effect_and_costs(planned));
+            let notes = self.plain(&effect_and_outcome(planned));
             lines.push(format!("{}. {} ({notes})", at + 1, self.plain(&planned.title)));
             let commands = planned.steps.iter().filter_map(|step| step.command.as_deref());
             lines.extend(commands.map(|command| indented(&self.fenced("", command))));

@@ -90,7 +90,7 @@ impl DemoMachine {
                 let Some(recorded) = snapshots.get(tick.min(last)) else { return };
                 let snapshot = machine.at_present(recorded.clone());
                 if machine.has_died_again(&snapshot) {
-                    let died = "Demo: the run died of memory again. Give back more, or take a step that needs less.";
+                    let died = "Demo: the run ran out of memory again. Free more VRAM, or pick a fix that needs less.";
                     wakes.trouble(died);
                 }
                 let is_heard = wakes.tell(Msg::Sample(Box::new(snapshot)));

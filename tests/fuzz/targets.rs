@@ -70,7 +70,7 @@ pub fn log(data: &[u8]) {
     let paper = Paper { report, log: &log, origin: "x", at: moment(), walked: &Walked::default(), names: Some(&names) };
     assert_harmless(&markdown(&paper), "the report");
     let _ = serde_json::to_string(&report::json::Output::of(&report)).unwrap();
-    let _ = report::text(&report);
+    let _ = report::plain::text(&report, report::plain::Extent { all: true, why: true, ..Default::default() });
     if log.is_binary() || log.is_empty() {
         return;
     }

@@ -117,7 +117,7 @@ fn a_context_that_is_too_long_gets_one_that_fits() {
     assert_eq!((&eight["frees_bytes"], &eight["may_be_enough"]), (&(3584_u64 << 20).into(), &true.into()));
     let alone = diagnosed(&small_card(), LONG, &["--no-live"]);
     assert!(alone["fit"]["fits"].is_null() && alone["fit"]["why_not_known"].is_string());
-    let text = String::from_utf8(output(&small_card(), LONG, &[]).stdout).unwrap();
+    let text = String::from_utf8(output(&small_card(), LONG, &["--all"]).stdout).unwrap();
     assert!(text.contains("Its files by quantisation, in GiB, about: Q8_0 7.9"), "{text}");
 }
 

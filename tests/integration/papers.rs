@@ -41,7 +41,8 @@ fn the_readme_names_every_setting_theme_and_action() {
 }
 
 #[test]
-fn contributing_can_be_read_in_one_sitting() {
+fn readme_and_contributing_can_be_read_in_one_sitting() {
+    assert!(read("README.md").lines().count() <= 120);
     assert!(read("CONTRIBUTING.md").lines().count() <= 120);
 }
 

@@ -4,7 +4,7 @@
 use super::invocation::{Invocation, Traits};
 use super::names::NAMES;
 
-const OLLAMA: &str = "the Ollama server, which holds next to no GPU memory itself: stop its model with `ollama stop`";
+const OLLAMA: &str = "the Ollama server, which uses almost no VRAM itself: unload its model with `ollama stop`";
 
 /// Why a process should not be terminated unless the user insists, for a phrase such as "it is …"; `None` for all others.
 /// `comm` is the kernel's name (cut at 15 bytes), `command` the arguments joined by spaces.

@@ -56,7 +56,7 @@ fn send(
 fn is_same(procfs: &Procfs, key: ProcessKey) -> Result<(), String> {
     match procfs.stat(key.pid) {
         Ok(stat) if stat.key() == key => Ok(()),
-        Ok(_) | Err(ProcError::Gone) => Err(format!("{} has ended, so nothing was sent", key.pid)),
+        Ok(_) | Err(ProcError::Gone) => Err(format!("{} has exited, so nothing was sent", key.pid)),
         Err(error) => Err(format!("{} can't be looked up ({error}), so nothing was sent", key.pid)),
     }
 }

@@ -2,7 +2,8 @@
 //! written as one.
 
 use oomdoctor::advice::Advice;
-use oomdoctor::report::{Report, brief, text};
+use oomdoctor::report::Report;
+use oomdoctor::report::plain::{Extent, text};
 
 use super::Subject;
 
@@ -23,8 +24,9 @@ pub fn unmarked(subject: &Subject) -> Vec<String> {
     }
     let report = Report::of(&subject.log().diagnosis, advice);
     let mut found = Vec::new();
-    for said in [text(&report), brief(&report)] {
-        let lines = said.lines().filter(|line| !line.starts_with("line "));
+    for extent in [Extent::default(), Extent { all: true, why: true, ..Extent::default() }] {
+        let said = text(&report, extent);
+        let lines = said.lines().filter(|line| !line.trim_start().starts_with("line "));
         let sentences = lines.flat_map(|line| line.split(". "));
         found.extend(sentences.filter(|sentence| is_unmarked(sentence)).map(str::to_owned));
     }
@@ -32,14 +34,14 @@ pub fn unmarked(subject: &Subject) -> Vec<String> {
 }
 
 fn is_unmarked(sentence: &str) -> bool {
-    let is_short = ["Short: ", " is missing"].iter().any(|word| sentence.contains(word));
+    let is_short = ["Short: ", ", short ", " is missing"].iter().any(|word| sentence.contains(word));
     let names_amount = sentence.contains(" GiB") || sentence.contains(" MiB");
     let is_bare = is_short && names_amount && !sentence.contains(['≥', '≈']) && !sentence.contains("about ");
     is_bare || NEEDS.iter().any(|start| is_followed_by_a_figure(sentence, start))
 }
 
 /// What a figure of the whole need would follow.
-const NEEDS: &[&str] = &["Needs ", "run needed ", "it needed ", "those needed ", "Wait until "];
+const NEEDS: &[&str] = &["Needs ", "needs ", "run needed ", "it needed ", "those needed ", "Wait until "];
 
 fn is_followed_by_a_figure(sentence: &str, start: &str) -> bool {
     sentence.split(start).nth(1).is_some_and(|rest| rest.starts_with(char::is_numeric))

@@ -101,7 +101,7 @@ impl NvmlDriver {
     /// Closes the library so that the GPUs can sleep. The next refresh opens it again.
     pub(super) fn let_go(&mut self) {
         if matches!(self.state, State::Open(_)) {
-            log::info!("driver let go of");
+            log::info!("driver unloaded");
             self.state = State::Closed { trouble: None, retry_at: None };
         }
     }
