@@ -2,27 +2,37 @@
 //! (`update`) and what it asks of the outside world (`Effect`). No clock, no files, no drawing.
 
 pub(crate) mod action;
+pub(crate) mod advise;
 pub(crate) mod again;
 pub(crate) mod aim;
 pub(crate) mod detail;
+pub(crate) mod dialog;
+pub(crate) mod editor;
 pub mod effect;
 pub(crate) mod gate;
-pub(crate) mod help;
 pub mod keymap;
 pub(crate) mod last;
 pub(crate) mod layout;
 pub(crate) mod letters;
 pub mod model;
 pub mod msg;
+pub(crate) mod names;
+pub(crate) mod overlay;
+pub(crate) mod pace;
+pub(crate) mod plan;
+pub(crate) mod prompt;
 pub(crate) mod question;
+pub(crate) mod region;
 pub(crate) mod rows;
+pub(crate) mod scroll;
 pub(crate) mod summary;
-pub(crate) mod symptoms;
 #[cfg(test)]
 #[allow(clippy::new_without_default, reason = "only tests make one")]
 pub(crate) mod tests;
 pub mod update;
+pub(crate) mod victims;
 pub(crate) mod walk;
+pub(crate) mod wants;
 
 pub use effect::Effect;
 pub use model::Model;

@@ -2,7 +2,6 @@
 
 mod ascii;
 mod detail;
-mod fit;
 mod fixes;
 mod footer;
 pub(crate) mod format;
@@ -10,6 +9,7 @@ mod gpus;
 mod header;
 mod input;
 mod overlay;
+mod pane;
 pub mod picture;
 #[cfg(test)]
 #[allow(clippy::disallowed_methods, reason = "a test that keeps pictures")]
@@ -21,15 +21,11 @@ mod tests;
 pub(crate) mod theme;
 mod verdict;
 
-use ratatui::layout::Rect;
 use ratatui::style::Style;
-use ratatui::text::Line;
-use ratatui::widgets::{Block, BorderType};
 
 use crate::app::Model;
-use crate::app::keymap;
 use crate::app::layout::SMALLEST;
-use crate::app::model::{Click, Region, Seen, Target};
+use crate::app::model::Seen;
 use picture::Picture;
 use theme::Theme;
 
@@ -62,27 +58,6 @@ pub fn view(model: &Model) -> (Picture, Seen) {
     (picture, Seen { targets, cut })
 }
 
-/// A click on this line of an area; `None` where it is out of sight.
-fn line_target(inner: Rect, line: usize, does: Click) -> Option<Target> {
-    let line = u16::try_from(line).ok().filter(|line| *line < inner.height)?;
-    Some(Target { area: Rect { y: inner.y + line, height: 1, ..inner }, does, on_top: false })
-}
-
-/// The keys of a line such as `[y] end it   [n] leave it`, which begins at this place: a click on one is that key.
-fn pressable(theme: &Theme, line: &Line<'_>, (mut x, y): (u16, u16), on_top: bool, targets: &mut Vec<Target>) {
-    let mut key = None;
-    for span in &line.spans {
-        let width = u16::try_from(span.width()).unwrap_or(u16::MAX);
-        if span.style == theme.key {
-            key = keymap::code(span.content.trim().trim_matches(['[', ']']));
-        }
-        if let Some(code) = key {
-            targets.push(Target { area: Rect { x, y, width, height: 1 }, does: Click::Press(code), on_top });
-        }
-        x = x.saturating_add(width);
-    }
-}
-
 fn too_small(picture: &mut Picture) {
     let area = picture.area();
     let text = format!(
@@ -90,25 +65,4 @@ fn too_small(picture: &mut Picture) {
         SMALLEST.0, SMALLEST.1, area.width, area.height
     );
     picture.lines(area, format::paragraph(&text, usize::from(area.width), Style::new()));
-}
-
-/// Where a region's text goes: on a large screen inside a frame with its title.
-fn region(model: &Model, theme: &Theme, title: String, region: Region, area: Rect, picture: &mut Picture) -> Rect {
-    if model.is_small() {
-        return area;
-    }
-    let block = frame(theme, title, model.focus == region);
-    let inner = block.inner(area);
-    picture.frame(area, block);
-    inner
-}
-
-/// A region's frame: its title says what it is, the focused one stands out by more than colour.
-fn frame(theme: &Theme, title: impl Into<Line<'static>>, focused: bool) -> Block<'static> {
-    let block = Block::bordered().title(title).border_style(if focused { theme.focus } else { theme.border });
-    match (theme.unicode, focused) {
-        (true, true) => block.border_type(BorderType::Thick),
-        (true, false) => block.border_type(BorderType::Plain),
-        (false, _) => block.border_set(if focused { theme::ASCII_FOCUS } else { theme::ASCII }),
-    }
 }

@@ -1,47 +1,16 @@
 //! Owns which processes `x` asks about and which row is highlighted: one answer for the key, the list and the footer.
 
-use std::time::Duration;
-
 use unicode_width::UnicodeWidthStr;
 
 use super::model::{Model, Region, RowId};
+use super::names::short_name;
 use super::rows::{Row, Stands};
+use super::victims::in_words;
 use super::walk::EndingState;
 use crate::advice::offer::Seen;
 use crate::gpu::activity::Activity;
 use crate::gpu::guard::Refusal;
-use crate::gpu::{GpuProcess, ProcessKey, ProcessKind};
-
-/// After the highlight moved to another process by itself, `x` asks nothing for so long: it may have been meant
-/// for the one before.
-pub(crate) const UNSEEN: Duration = Duration::from_secs(1);
-
-/// Which processes `x` asks about, and since when.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Aim {
-    /// The last ones that it would have asked about.
-    keys: Vec<ProcessKey>,
-    /// When they took the place of others without the person's doing.
-    moved_at: Option<Duration>,
-}
-
-impl Aim {
-    /// Notes what `x` would ask about after a message.
-    pub fn follow(&mut self, keys: Vec<ProcessKey>, by_person: bool, now: Duration) {
-        // Where nothing can be asked about, what comes next is held against what was there before.
-        if keys.is_empty() || self.keys == keys {
-            return;
-        }
-        let by_itself = !by_person && !self.keys.is_empty();
-        self.moved_at = by_itself.then_some(now);
-        self.keys = keys;
-    }
-
-    /// Until when nothing is asked, since the person can't have seen whom they would ask about.
-    pub fn unseen_until(&self) -> Option<Duration> {
-        self.moved_at.map(|at| at + UNSEEN)
-    }
-}
+use crate::gpu::{ProcessKey, ProcessKind};
 
 impl Model {
     /// The processes that `x` asks about: in the list the marked ones, else the selected one; in the steps the one that
@@ -89,11 +58,11 @@ impl Model {
             [key] => {
                 let (_, row) = self.snapshot()?.find(*key)?;
                 self.config.viewer.may_end(row).ok()?;
-                let survived = |state: &EndingState| matches!(state, EndingState::Survived(_));
-                if self.ending_of(*key).is_some_and(|ending| ending.state.is_exiting()) {
+                let state = self.ending_of(*key).map(|ending| &ending.state);
+                if state.is_some_and(EndingState::is_exiting) {
                     return None;
                 }
-                let is_forced = self.ending_of(*key).is_some_and(|ending| survived(&ending.state));
+                let is_forced = matches!(state, Some(EndingState::Survived(_)));
                 let verb = if is_forced { "force" } else { "terminate" };
                 let named = format!("{verb} {} {}", short_name(row), row.pid);
                 Some(if named.width() <= columns { named } else { format!("{verb} {}", row.pid) })
@@ -134,24 +103,10 @@ impl Model {
             Region::Input => "No process is selected: Tab goes to the processes.".into(),
             Region::Steps => "This fix terminates no process. Tab goes to the processes.".into(),
             Region::Processes => match self.selected() {
-                Some(row) => super::update::in_words(&Refusal::Unproved(row.process.pid)),
+                Some(row) => in_words(&Refusal::Unproved(row.process.pid)),
                 None if self.rows().is_empty() => "There is no process to terminate.".into(),
                 None => "No process is selected: the arrow keys select one.".into(),
             },
         }
-    }
-}
-
-/// What it is in a word or two, for the footer: `jupyter`, `ollama`, `train.py`.
-pub(super) fn short_name(row: &GpuProcess) -> String {
-    let name = crate::advice::name_of(row);
-    let name = name.rsplit_once(" (").map_or(name.as_str(), |(name, _)| name);
-    match name.split_once(' ') {
-        // Of "python train.py" the script tells more.
-        Some((first, rest)) if first.starts_with("python") && (!rest.starts_with('-') || rest.starts_with("-m ")) => {
-            rest.trim_start_matches("-m ").to_owned()
-        }
-        Some((first, _)) => first.to_lowercase(),
-        None => name.to_owned(),
     }
 }

@@ -3,6 +3,7 @@
 
 use super::model::{Model, Region};
 use super::rows::Row;
+use super::victims::evidence_of;
 use crate::advice::CauseKind;
 use crate::advice::supervisor::Supervisor;
 use crate::advice::{PlannedFix, Step};
@@ -175,7 +176,7 @@ fn of_process(model: &Model, row: &Row<'_>) -> Vec<Paragraph> {
     let process = row.process;
     let mut all = vec![Paragraph::Do(whose(model, process))];
     all.extend(process.command.known().map(|command| Paragraph::Command(command.clone())));
-    let evidence = super::update::evidence_of(model, process);
+    let evidence = evidence_of(model, process);
     if !evidence.is_empty() {
         all.push(Paragraph::Labeled("Seen", crate::advice::naming::sentence(&evidence.join(", "))));
     }

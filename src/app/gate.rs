@@ -236,6 +236,11 @@ pub(crate) fn is_line_feed(key: KeyEvent) -> bool {
     key.modifiers == KeyModifiers::CONTROL && matches!(key.code, KeyCode::Char('j') | KeyCode::Enter)
 }
 
+/// Whether this key is Ctrl-C: a no to whatever is open, else the way out.
+pub(crate) fn is_ctrl_c(key: KeyEvent) -> bool {
+    key.code == KeyCode::Char('c') && key.modifiers == KeyModifiers::CONTROL
+}
+
 /// Movement acts at once: it can do no harm even at the head of a paste.
 fn moves(key: KeyEvent) -> bool {
     !is_line_feed(key) && matches!(key.code, KeyCode::Char('h' | 'j' | 'k' | 'l') | KeyCode::Tab)

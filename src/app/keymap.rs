@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::action::Action;
-use super::model::Region;
+use super::model::screen::Region;
 
 /// One key of the table.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +20,18 @@ pub struct Binding {
     pub shown: Cow<'static, str>,
     /// What it does, in two or three words; empty for a second spelling of another key.
     pub words: &'static str,
+}
+
+impl Binding {
+    /// Where the action belongs, for one that is not everywhere.
+    pub(crate) fn place(&self) -> &'static str {
+        match self.region {
+            None => "",
+            Some(Region::Processes) => " (processes)",
+            Some(Region::Input) => " (input)",
+            Some(Region::Steps) => " (steps)",
+        }
+    }
 }
 
 /// Held beside a key, they make it another one.

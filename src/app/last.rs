@@ -4,9 +4,6 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::Model;
-use super::model::{Pipe, Source};
-use super::summary;
 use super::walk::{Behind, Walk};
 use crate::log::PastedLog;
 use crate::units::WallTime;
@@ -51,47 +48,10 @@ impl PartialEq for Kept {
 impl Eq for Kept {}
 
 impl Story {
-    fn of(model: &Model) -> Story {
-        Story {
-            origin: model.input.origin.clone(),
-            command: model.input.command.clone(),
-            model: model.input.model.clone(),
-            crashed_by: model.input.crashed_by,
-            boot_id: model.config.boot_id.clone(),
-            behind: model.walk.behind.clone(),
-            since: model.walk.since,
-            freed: summary::freed(model),
-            works: model.walk.works,
-        }
-    }
-
     /// The walk as it goes on: a step about a process of another boot is about nobody.
     pub fn walk(self, boot_id: Option<&String>) -> Walk {
         let same_boot = boot_id.is_some() && self.boot_id.as_ref() == boot_id;
         let behind = self.behind.into_iter().filter(|behind| same_boot || behind.id.target.is_none()).collect();
         Walk { behind, since: self.since, freed_before: self.freed, ..Walk::default() }
     }
-}
-
-/// What is to be kept now, if it is not what was kept last. A log that still grows is kept when it ends, when the
-/// person does something about it, and when they leave.
-pub(crate) fn due(model: &mut Model) -> Option<Kept> {
-    let keeps = model.config.keep_log && !model.config.read_only && model.config.source == Source::Live;
-    if !keeps || model.input.awaited.is_some() {
-        return None;
-    }
-    let log = Arc::clone(model.input.log.as_ref()?);
-    let story = Story::of(model);
-    let followed = model.input.file.as_ref().is_some_and(|file| file.adds);
-    let grows = (model.input.pipe == Pipe::Open || followed) && !model.input.own && !model.leaving;
-    if let Some((generation, kept)) = &model.kept {
-        let same_log = *generation == model.input.generation;
-        // Of a log that grows only the moment is another.
-        let same_story = *kept == story || grows && Story { crashed_by: story.crashed_by, ..kept.clone() } == story;
-        if same_story && (same_log || grows) {
-            return None;
-        }
-    }
-    model.kept = Some((model.input.generation, story.clone()));
-    Some(Kept { log, story })
 }

@@ -3,7 +3,7 @@
 
 use ratatui::layout::{Constraint, Layout as Split, Rect};
 
-use super::model::Region;
+use super::model::screen::Region;
 
 /// Below this nothing useful fits.
 pub(crate) const SMALLEST: (u16, u16) = (60, 15);

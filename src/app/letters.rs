@@ -35,7 +35,7 @@ impl Letters {
     }
 
     fn free_letter(&self, row: &GpuProcess) -> Option<char> {
-        let name = super::aim::short_name(row);
+        let name = super::names::short_name(row);
         let initial = name.chars().find(char::is_ascii_alphabetic).map(|letter| letter.to_ascii_uppercase());
         let mut letters = initial.into_iter().chain('A'..='Z').chain('a'..='z');
         letters.find(|letter| !self.0.values().any(|taken| taken == letter))

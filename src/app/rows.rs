@@ -1,6 +1,8 @@
 //! Owns the order of the process list: by device, the largest first, workers below the launcher or server that they end
 //! with, and last who has the driver open without being listed.
 
+use std::time::Duration;
+
 use super::model::{Model, RowId, Sort};
 use crate::gpu::usage::is_service;
 use crate::gpu::{Device, GpuProcess, Holder, ProcessKey, Snapshot};
@@ -31,6 +33,51 @@ pub enum Stands {
     Worker,
     /// Not listed by the driver, with its device files open.
     Holder,
+}
+
+/// For so long after the person moved in the list or clicked on it, its rows keep their places.
+const STILL: Duration = Duration::from_secs(5);
+
+impl Model {
+    /// The rows of the process list in the order of the screen. While the person moves in the list nothing
+    /// jumps under their hands.
+    pub fn rows(&self) -> Vec<Row<'_>> {
+        self.snapshot().map(|snapshot| rows(self, snapshot)).unwrap_or_default()
+    }
+
+    /// The order to keep for now, since the person moves in the list.
+    pub fn kept_order(&self) -> Option<&[RowId]> {
+        let (at, order) = self.processes.still.as_ref()?;
+        (self.now < *at + STILL).then_some(order)
+    }
+
+    /// Whether the filter lets it through.
+    pub fn shows(&self, row: &GpuProcess) -> bool {
+        if self.processes.filter.is_empty() {
+            return true;
+        }
+        let filter = self.processes.filter.to_lowercase();
+        let text = format!(
+            "{} {} {} {}",
+            row.pid,
+            row.user.known().map_or("", String::as_str),
+            row.recognised_as.as_deref().unwrap_or_default(),
+            row.command.known().map_or("", String::as_str)
+        );
+        text.to_lowercase().contains(&filter)
+    }
+
+    /// The selected row as it stands in the newest reading.
+    pub fn selected(&self) -> Option<Row<'_>> {
+        let selected = self.processes.selected?;
+        self.rows().into_iter().find(|row| row.id == selected)
+    }
+
+    /// What the marked processes hold together.
+    pub fn marked_bytes(&self) -> Bytes {
+        let Some(snapshot) = self.snapshot() else { return Bytes::ZERO };
+        self.processes.marked.iter().filter_map(|key| snapshot.held_by(*key)).fold(Bytes::ZERO, Bytes::plus)
+    }
 }
 
 /// All rows, those of a device in one piece.

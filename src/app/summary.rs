@@ -1,8 +1,7 @@
 //! Owns two pages about the person's own run: whether its model fits; and the walk's end, what was done, what it gave
 //! back, how to run again, what keeps it from coming back.
 
-use super::Model;
-use super::model::Source;
+use super::model::{Model, Source};
 use super::walk::{EndingState, Mark};
 use crate::advice::{causes, why, words};
 use crate::knowledge::diagnosis::Phase;

@@ -1,6 +1,7 @@
 //! What a sequence of messages makes of the program: triples of before, messages and after, and the property that no
 //! sequence at all signals a process, or asks its program, that was not named, confirmed, alive and the same.
 
+pub(crate) mod fit;
 mod groups;
 mod typing;
 
@@ -13,8 +14,13 @@ use proptest::prelude::*;
 use groups::{launcher, reading, unlisted, works_for};
 
 use super::last::{Kept, Story};
-use super::model::{Change, Config, Overlay, Pipe, Region, Seen, SinceItWorked, Source};
+use super::model::{Change, Config, Pipe, Region, Seen, SinceItWorked, Source};
 use super::msg::{LogRead, SignalReport};
+use super::overlay::commands::Commands;
+use super::overlay::report::WrittenReport;
+use super::overlay::trial::FitTrial;
+use super::overlay::uncopied::Uncopied;
+use super::overlay::{Body, Line};
 use super::question::{Asked, READ, SETTLE, SETTLE_REQUEST};
 use super::walk::StepId;
 use super::walk::{EndingState, Mark};
@@ -56,6 +62,17 @@ pub(crate) fn held() -> Bytes {
 
 pub(crate) fn key_of(pid: u32) -> ProcessKey {
     process(pid, Bytes::ZERO).key().unwrap()
+}
+
+/// What the open overlay says.
+fn text_on_top(session: &Session) -> String {
+    let open = session.model.overlay.as_ref().unwrap();
+    let Body::Text(lines) = open.overlay.body(&session.model) else { panic!("{open:?} is not read") };
+    let texts = lines.into_iter().map(|line| match line {
+        Line::Text(_, text) => text,
+        Line::Keys(keys) => format!("{keys:?}"),
+    });
+    texts.collect::<Vec<_>>().join("\n")
 }
 
 fn machine(second: i64, rows: Vec<GpuProcess>) -> Snapshot {
@@ -578,7 +595,7 @@ fn a_step_whose_process_changes_by_itself_is_asked_about_only_once_it_can_have_b
     session.key(KeyCode::Char('x'));
     session.wait(ms(30));
     assert!(session.model.question.is_none(), "meant for the one before, perhaps");
-    session.wait(aim::UNSEEN);
+    session.wait(model::UNSEEN);
     session.keys("x");
     assert!(
         matches!(&session.model.question.as_ref().unwrap().asked, Asked::End(victims, _) if victims[0].key.pid == 4242)
@@ -1024,7 +1041,7 @@ fn everything_it_may_be_can_be_read_and_its_line_gone_to() {
     let second = crate::ui::drawn(&session.model);
     assert!(second.contains("shell/"), "{second}");
     session.press(KeyCode::Enter);
-    assert_eq!((session.model.overlay.clone(), session.model.focus), (None, Region::Input));
+    assert_eq!((session.model.overlay.is_none(), session.model.focus), (true, Region::Input));
     let log = crate::ui::drawn(&session.model);
     assert!(log.contains("Killed"), "{log}");
     assert!(session.effects.is_empty() && session.model.question.is_none(), "Enter took no step");
@@ -1048,7 +1065,7 @@ fn the_words_of_the_field_are_behind_the_help() {
     session.press(KeyCode::Tab);
     assert!(crate::ui::drawn(&session.model).contains("copy command"));
     session.press(KeyCode::Enter);
-    assert_eq!(session.model.overlay, None, "Enter is about what lies on top");
+    assert!(session.model.overlay.is_none(), "Enter is about what lies on top");
 }
 
 #[test]
@@ -1150,7 +1167,7 @@ fn a_key_that_changes_the_fixes_only_uncovers_them_where_a_page_lies_on_top() {
         session.press(KeyCode::Char('v'));
         assert!(session.model.overlay.is_some());
         session.press(key);
-        assert_eq!((session.model.overlay.clone(), session.model.walk.behind.len()), (None, behind), "{key:?}");
+        assert_eq!((session.model.overlay.is_none(), session.model.walk.behind.len()), (true, behind), "{key:?}");
     }
 }
 
@@ -1447,7 +1464,7 @@ fn what_may_be_enough_is_tried_before_more_is_changed() {
     session.model.walk.leave(&step, Mark::Skipped);
     assert!(!session.model.walk.enough_taken(), "skipped");
     session.model.walk.leave(&step, Mark::Taken);
-    update::advise_anew(&mut session.model);
+    advise::advise_anew(&mut session.model);
     let next = session.model.current_step().unwrap().clone();
     assert_eq!(next.fix, FixId::RUN_AGAIN);
     session.press(KeyCode::Enter);
@@ -1907,7 +1924,7 @@ fn a_copy_nobody_took_is_shown_to_be_selected() {
     session.keys("c");
     assert!(matches!(&session.effects[..], [Effect::Copy(text)] if text.contains("4242")));
     session.send(Msg::Copied(Err("the text".into())));
-    assert_eq!(session.model.overlay, Some(Overlay::Text("the text".into(), 0)));
+    assert_eq!(session.model.opened(), Some(&Uncopied { text: "the text".into() }));
 }
 
 /// What can happen in the property test.
@@ -2290,9 +2307,7 @@ fn it_works_now_sums_up_what_was_done() {
     }
     session.press(KeyCode::Enter);
     session.press(KeyCode::Char('w'));
-    let (lines, _) = session.model.page().unwrap();
-    let text: Vec<String> = lines.into_iter().map(|(_, line)| line).collect();
-    let text = text.join("\n");
+    let text = text_on_top(&session);
     assert!(text.contains("Reported as working") && text.contains("Shut down kernels"), "{text}");
 }
 
@@ -2346,11 +2361,11 @@ fn a_model_that_the_log_does_not_name_is_named_and_reckoned() {
     session.wait(ms(500));
     session.paste("Llama-3.1-8B Q4_K_M");
     session.press(KeyCode::Enter);
-    assert_eq!(session.model.overlay, Some(Overlay::Trial));
+    assert_eq!(session.model.opened(), Some(&FitTrial));
     assert_eq!(session.model.trial.as_ref().unwrap().title(), "Llama-3.1-8B Q4_K_M in llama.cpp");
     session.press(KeyCode::Tab);
-    let (lines, _) = session.model.page().unwrap();
-    assert!(lines.iter().any(|(_, line)| line.contains("Llama")), "{lines:?}");
+    let text = text_on_top(&session);
+    assert!(text.contains("Llama"), "{text}");
 }
 
 #[test]
@@ -2422,8 +2437,8 @@ fn the_last_log_comes_back_with_the_steps_and_what_was_freed() {
     assert_eq!(again.model.walk.behind, skipped);
     assert_eq!(again.model.input.crashed_by, session.model.input.crashed_by);
     again.keys("w");
-    let page = again.model.page().unwrap().0;
-    assert!(page.iter().any(|(_, line)| line.contains("gave back 2.0 GiB")), "{page:?}");
+    let text = text_on_top(&again);
+    assert!(text.contains("gave back 2.0 GiB"), "{text}");
     // The next paste is another story.
     again.keys("q");
     again.paste("RuntimeError: CUDA out of memory. Tried to allocate 1.00 GiB");
@@ -2497,7 +2512,7 @@ fn a_report_tells_what_was_done_and_leaves_names_out() {
     let Some(Effect::WriteReport(text)) = session.effects.last() else { panic!("{:?}", session.effects) };
     assert!(text.contains("(skipped)") && text.contains("| USER |") && !text.contains("ada"), "{text}");
     session.send(Msg::Written(Ok("/state/report.md".into())));
-    assert_eq!(session.model.overlay, Some(Overlay::Written("/state/report.md".into(), 0)));
+    assert_eq!(session.model.opened(), Some(&WrittenReport { path: "/state/report.md".into() }));
     let mut empty = Session::with_holders();
     empty.keys("W");
     assert!(empty.effects.is_empty() && empty.model.notice.is_some());
@@ -2518,7 +2533,7 @@ mod pointing_and_picking {
     use crossterm::event::{KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
     use super::*;
-    use crate::app::model::{Overlay, Region, RowId};
+    use crate::app::model::{Region, RowId};
 
     fn pids(session: &Session) -> Vec<u32> {
         session.model.rows().iter().map(|row| row.id.pid).collect()
@@ -2650,7 +2665,7 @@ mod pointing_and_picking {
         session.press(KeyCode::Char(':'));
         session.keys("o");
         click_on(&mut session, "zoom");
-        assert!(matches!(&session.model.overlay, Some(Overlay::Actions(..))) && !session.model.zoomed);
+        assert!(session.model.opened::<Commands>().is_some() && !session.model.zoomed);
         click_on(&mut session, "zoom");
         assert!(session.model.zoomed && session.model.overlay.is_none());
     }

@@ -6,6 +6,7 @@ use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
 use super::format::cut;
+use super::pane;
 use super::picture::Picture;
 use super::theme::Theme;
 use crate::advice::PlannedFix;
@@ -23,7 +24,7 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
     let inner = if model.is_small() {
         area
     } else {
-        let block = super::frame(theme, cut(&title(model), usize::from(area.width.saturating_sub(2))), false);
+        let block = pane::frame(theme, cut(&title(model), usize::from(area.width.saturating_sub(2))), false);
         let inner = block.inner(area);
         picture.frame(area, block);
         inner
@@ -45,7 +46,7 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
     }
     if let Some(line) = keys.filter(|_| height > 0) {
         let y = inner.y + u16::try_from(lines.len()).unwrap_or(u16::MAX);
-        super::pressable(theme, &line, (inner.x, y), false, targets);
+        pane::pressable(theme, &line, (inner.x, y), false, targets);
         lines.push(line);
     }
     picture.lines(inner, lines);

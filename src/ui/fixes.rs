@@ -6,6 +6,7 @@ use ratatui::style::Style;
 use ratatui::text::Line;
 
 use super::format::{cut, exactly, paragraph};
+use super::pane;
 use super::picture::Picture;
 use super::proofs::proofs;
 use super::theme::Theme;
@@ -26,7 +27,7 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
         return;
     }
     let ahead = model.steps_ahead();
-    let inner = super::region(model, theme, " Fixes ".to_owned(), Region::Steps, area, picture);
+    let inner = pane::region(model, theme, " Fixes ".to_owned(), Region::Steps, area, picture);
     let (width, height) = (usize::from(inner.width), usize::from(inner.height));
     let mut above = last_proofs(model, theme, width, height.saturating_sub(3));
     if ahead.is_empty() {
@@ -53,7 +54,7 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
         let line = match (model.walk.behind.get(number), number.checked_sub(behind)) {
             (Some(left), _) => tried(left, number + 1, theme, width),
             (None, Some(place)) => {
-                targets.extend(super::line_target(body, lines.len(), Click::Step(place)));
+                targets.extend(pane::line_target(body, lines.len(), Click::Step(place)));
                 let Some(planned) = ahead.get(place) else { continue };
                 row(model, theme, planned, number + 1, width, cursor == Some(place))
             }

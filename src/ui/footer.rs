@@ -6,13 +6,14 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use super::format::{cut, paragraph};
+use super::pane;
 use super::picture::Picture;
 use super::theme::Theme;
 use crate::app::Model;
 use crate::app::action::Action;
 use crate::app::detail::enter_in_words;
 use crate::app::keymap::Binding;
-use crate::app::model::{Purpose, Region, Target};
+use crate::app::model::{Region, Target};
 use unicode_width::UnicodeWidthStr;
 
 /// Columns for what `x` does and to whom.
@@ -45,12 +46,7 @@ const LAST: [Action; 3] = [Action::NextRegion, Action::Help, Action::Quit];
 pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, targets: &mut Vec<Target>) {
     let width = usize::from(area.width);
     if let Some(prompt) = &model.prompt {
-        let (what, keys) = match prompt.purpose {
-            Purpose::Filter => ("filter", "Enter done, Esc leave"),
-            Purpose::Search => ("search", "Enter done, Esc leave"),
-            Purpose::Model => ("model, such as llama 3.1 8b Q4_K_M", "Enter done, Esc skip"),
-            Purpose::Command => ("command that failed", "Enter done, Esc skip"),
-        };
+        let (what, keys) = prompt.purpose.in_words();
         // The end is where one types.
         let room = width.saturating_sub(what.width() + keys.width() + 8).max(10);
         let from = prompt.text.chars().count().saturating_sub(room);
@@ -91,7 +87,7 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
     let mut spans: Vec<Span<'static>> = seen.flat_map(|offer| shown(offer, theme)).collect();
     spans.pop();
     let line = Line::from(spans);
-    super::pressable(theme, &line, (area.x, area.y), false, targets);
+    pane::pressable(theme, &line, (area.x, area.y), false, targets);
     picture.lines(area, [line]);
 }
 

@@ -6,12 +6,13 @@ use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
 use super::format::{broken, cut, paragraph};
+use super::pane;
 use super::picture::Picture;
 use super::theme::Theme;
 use crate::app::Model;
 use crate::app::action::Action;
 use crate::app::model::{Change, Pipe, Region};
-use crate::app::update::decisive_top;
+use crate::app::region::log::decisive_top;
 use crate::knowledge::diagnosis::Diagnosis;
 use crate::log::PastedLog;
 
@@ -22,7 +23,7 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
     if area.is_empty() {
         return;
     }
-    let block = super::frame(theme, title(model, usize::from(area.width)), model.focus == Region::Input);
+    let block = pane::frame(theme, title(model, usize::from(area.width)), model.focus == Region::Input);
     let inner = block.inner(area);
     picture.frame(area, block);
     if let Some(editor) = &model.input.typing {

@@ -10,8 +10,9 @@ use ratatui::buffer::Cell;
 use ratatui::style::{Color, Modifier};
 
 use super::tests::{beside_a_crash, rows, two_cards};
-use crate::app::model::{Overlay, Source};
+use crate::app::model::Source;
 use crate::app::msg::SignalReport;
+use crate::app::overlay::done::Done;
 use crate::app::tests::{Session, key_of, torch_log};
 use crate::app::{Model, Msg};
 
@@ -175,7 +176,7 @@ fn story(size: (u16, u16)) -> Vec<(f32, String)> {
     session.send(Msg::Sample(Box::new(two_cards(13, rows().split_off(1)))));
     scenes.push((4.0, drawn(&session.model)));
     session.keys("w");
-    assert!(matches!(session.model.overlay, Some(Overlay::Done(_))));
+    assert!(session.model.opened::<Done>().is_some());
     scenes.push((3.0, drawn(&session.model)));
     scenes
 }

@@ -8,13 +8,14 @@ use unicode_width::UnicodeWidthStr;
 
 use super::format::{cut, exactly, paragraph};
 use super::gpus;
+use super::pane;
 use super::picture::Picture;
 use super::theme::Theme;
 use crate::advice::supervisor::Supervisor;
 use crate::app::Model;
 use crate::app::model::{Click, Region, Sort, Target};
 use crate::app::rows::{Row, Stands};
-use crate::app::update::evidence_of;
+use crate::app::victims::evidence_of;
 use crate::gpu::{Device, Driver, GpuProcess, ProcessKind, Reading, Snapshot, sight};
 use crate::units::Bytes;
 
@@ -33,7 +34,7 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
     if area.is_empty() {
         return;
     }
-    let inner = super::region(model, theme, title(model), Region::Processes, area, picture);
+    let inner = pane::region(model, theme, title(model), Region::Processes, area, picture);
     let width = usize::from(inner.width);
     let Some(snapshot) = model.snapshot() else {
         let text = format!("Reading the GPUs{}", theme.sign("…", "..."));
@@ -58,7 +59,7 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
     let shape = Columns::of(model, width);
     if table.height > 1 {
         let heading = Rect { height: 1, ..table };
-        targets.extend(super::line_target(heading, 0, Click::Sort));
+        targets.extend(pane::line_target(heading, 0, Click::Sort));
         picture.lines(heading, [Line::styled(shape.heading(model, theme), theme.quiet)]);
     }
     let body = Rect { y: table.y + 1, height: table.height.saturating_sub(1), ..table };
@@ -98,7 +99,7 @@ fn rows(
     let first = at.map_or(0, |at| (at + 1).saturating_sub(room));
     let mut lines = Vec::new();
     for row in rows.iter().skip(first).take(room) {
-        targets.extend(super::line_target(area, lines.len(), Click::Row(row.id)));
+        targets.extend(pane::line_target(area, lines.len(), Click::Row(row.id)));
         lines.push(row_line(model, theme, snapshot, row, shape, highlighted == Some(row.id)));
     }
     let left = room.saturating_sub(lines.len());
@@ -145,7 +146,7 @@ fn without_driver(
     }
     let (shape, highlighted) = (Columns::of(model, width), model.highlighted());
     for row in &rows {
-        targets.extend(super::line_target(area, lines.len(), Click::Row(row.id)));
+        targets.extend(pane::line_target(area, lines.len(), Click::Row(row.id)));
         lines.push(row_line(model, theme, snapshot, row, &shape, highlighted == Some(row.id)));
     }
     picture.lines(area, lines);

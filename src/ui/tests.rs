@@ -9,7 +9,7 @@ use crate::app::Msg;
 use crate::app::layout::SMALLEST;
 use crate::app::model::{Config, Palette, Region, Source};
 use crate::app::msg::SignalReport;
-use crate::app::symptoms::SYMPTOMS;
+use crate::app::overlay::symptoms::SYMPTOMS;
 use crate::app::tests::{Session, held, key_of, torch_log};
 use crate::gpu::testing::{device, process, snapshot};
 use crate::gpu::{Driver, GpuProcess, Holder, Nature, ProcessKind, Reading, Snapshot, Vantage};
@@ -761,7 +761,7 @@ fn all_that_is_laid_over_the_screen_can_be_read_on_a_small_one() {
         session.press(KeyCode::Home);
         assert!(drawn(&session.model).contains("copy command"), "and back");
         session.keys("?");
-        assert_eq!(session.model.overlay, None);
+        assert!(session.model.overlay.is_none());
         session.keys("o");
         let symptoms = paged(&mut session, KeyCode::Down);
         assert!(

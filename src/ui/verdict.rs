@@ -7,6 +7,7 @@ use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
 use super::format::cut;
+use super::pane;
 use super::picture::Picture;
 use super::theme::Theme;
 use crate::advice::brief::{Brief, Standing};
@@ -29,7 +30,7 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
         && lines.len() < usize::from(area.height)
         && let Some(line) = decisive(model, theme, width)
     {
-        targets.extend(super::line_target(area, lines.len(), Click::Log));
+        targets.extend(pane::line_target(area, lines.len(), Click::Log));
         lines.push(line);
     }
     picture.lines(area, lines);

@@ -3,91 +3,85 @@
 //! still is in the newest reading.
 
 use crate::advice::release::Release;
-use crate::advice::supervisor::Supervisor;
 use crate::app::action::Action;
 use crate::app::effect::{Effect, Order};
 use crate::app::model::Model;
 use crate::app::msg::SignalReport;
 use crate::app::question::{Asked, Victim};
+use crate::app::victims::{described, holder, in_words, victim};
 use crate::app::walk::{Ending, EndingState, free_of, listed};
+use crate::gpu::ProcessKey;
 use crate::gpu::guard::{Refusal, Signal};
-use crate::gpu::{Device, GpuProcess, ProcessKey, ProcessKind, Snapshot};
 use crate::units::Bytes;
 
-/// Asks whether to end these, or to force the one that did not close; says why where one may not be. Who ends with one of
-/// them is named as well: one yes is for all that are named, and nobody else is ever signalled.
-pub(super) fn ask_to_end(model: &mut Model, keys: &[ProcessKey]) {
+/// Asks whether to terminate these, or to send SIGKILL to those that ignored SIGTERM; says why where one may not be
+/// signalled. The question names their workers as well: one yes is for all that are named, and nobody else is ever signalled.
+pub(crate) fn ask_to_end(model: &mut Model, keys: &[ProcessKey]) {
     if let Some(refusal) = model.refuses_all() {
-        return super::say(model, sentence(&refusal));
+        return model.say(in_words(&refusal));
     }
-    let survived =
-        |key: &ProcessKey| model.ending_of(*key).is_some_and(|ending| matches!(ending.state, EndingState::Survived(_)));
-    let signal = if keys.iter().all(survived) { Signal::Kill } else { Signal::Term };
-    let below = |key: &ProcessKey| model.snapshot().map(|snapshot| snapshot.below(*key)).unwrap_or_default();
-    let mut victims: Vec<Victim> = Vec::new();
-    for key in keys {
-        match victim(model, *key) {
-            Ok(victim) => victims.push(victim),
-            Err(refusal) => return super::say(model, sentence(&refusal)),
-        }
+    let signal = if keys.iter().all(|key| has_survived(model, *key)) { Signal::Kill } else { Signal::Term };
+    let mut victims = match with_workers(model, keys, signal) {
+        Ok(victims) => victims,
+        Err(refusal) => return model.say(in_words(&refusal)),
+    };
+    follow_the_topmost(&mut victims);
+    // The first to be signalled is named first.
+    victims.sort_by_key(|victim| victim.follows.is_some());
+    // Each process of another user needs its PID typed.
+    if victims.iter().filter(|victim| !victim.yours && victim.follows.is_none()).count() > 1 {
+        return model.say("Processes of other users are terminated one at a time: unmark all but one.");
     }
+    if !victims.is_empty() {
+        model.ask(Asked::End(victims, signal));
+    }
+}
+
+/// Whether the process ignored the signal that it was sent.
+fn has_survived(model: &Model, key: ProcessKey) -> bool {
+    model.ending_of(key).is_some_and(|ending| matches!(ending.state, EndingState::Survived(_)))
+}
+
+/// The processes as the question names them, and their workers; or why one of them may not be signalled.
+fn with_workers(model: &Model, keys: &[ProcessKey], signal: Signal) -> Result<Vec<Victim>, Refusal> {
+    let mut victims: Vec<Victim> = keys.iter().map(|key| victim(model, *key)).collect::<Result<_, _>>()?;
     for key in keys {
-        for worker in below(key) {
+        for worker in model.snapshot().map(|snapshot| snapshot.below(*key)).unwrap_or_default() {
             match victims.iter_mut().find(|victim| victim.key == worker) {
-                // What is forced does not end its workers itself, so nobody waits for it.
                 Some(named) if signal == Signal::Term => named.follows = Some(*key),
+                // SIGKILL gives a launcher no chance to end its workers, so none waits for it.
                 Some(_) => {}
                 None if signal == Signal::Term => match victim(model, worker) {
                     Ok(worker) => victims.push(Victim { follows: Some(*key), ..worker }),
-                    // It would end with the one it works for all the same.
-                    Err(refusal @ Refusal::Protected(..)) => return super::say(model, sentence(&refusal)),
+                    // A protected worker would end with its launcher all the same.
+                    Err(refusal @ Refusal::Protected(..)) => return Err(refusal),
                     Err(_) => {}
                 },
-                None if survived(&worker) => victims.extend(victim(model, worker)),
+                None if has_survived(model, worker) => victims.extend(victim(model, worker)),
                 None => {}
             }
         }
     }
-    // Everybody waits for the topmost of those that are asked about.
-    let follows: Vec<(ProcessKey, ProcessKey)> =
-        victims.iter().filter_map(|victim| Some((victim.key, victim.follows?))).collect();
-    let above = |key: ProcessKey| follows.iter().find(|(follower, _)| *follower == key).map(|(_, first)| *first);
-    for victim in &mut victims {
-        let chain = std::iter::successors(victim.follows, |first| above(*first));
-        victim.follows = chain.take(follows.len() + 1).last();
-    }
-    // Who is signalled first is named first.
-    victims.sort_by_key(|victim| victim.follows.is_some());
-    // Their PID is typed for each of them.
-    if victims.iter().filter(|victim| !victim.yours && victim.follows.is_none()).count() > 1 {
-        return super::say(model, "Processes of other users are terminated one at a time: unmark all but one.".into());
-    }
-    if !victims.is_empty() {
-        super::ask(model, Asked::End(victims, signal));
-    }
+    Ok(victims)
 }
 
-/// Who works for one of these and is not named: one that may not be ended, or that came after the question.
-pub(super) fn left_out(model: &Model, named: &[Victim]) -> Vec<(u32, String)> {
-    let Some(snapshot) = model.snapshot() else { return Vec::new() };
-    let mut left: Vec<ProcessKey> = named.iter().flat_map(|victim| snapshot.below(victim.key)).collect();
-    left.sort();
-    left.dedup();
-    left.retain(|key| named.iter().all(|victim| victim.key != *key));
-    let why = |key: &ProcessKey| match victim(model, *key) {
-        Ok(_) => "not asked about".to_owned(),
-        Err(Refusal::OtherUser(_, user)) => format!("{user}'s"),
-        Err(Refusal::Protected(..)) => "protected".to_owned(),
-        Err(_) => "may not be terminated".to_owned(),
-    };
-    left.iter().map(|key| (key.pid, why(key))).collect()
+/// Each worker waits for the topmost of the processes that it works for.
+fn follow_the_topmost(victims: &mut [Victim]) {
+    let follows: Vec<(ProcessKey, ProcessKey)> =
+        victims.iter().filter_map(|victim| Some((victim.key, victim.follows?))).collect();
+    for victim in victims {
+        let chain = std::iter::successors(victim.follows, |first| {
+            follows.iter().find(|(follower, _)| follower == first).map(|(_, above)| *above)
+        });
+        victim.follows = chain.take(follows.len() + 1).last();
+    }
 }
 
 /// Asks whether its own program is to be asked for the memory.
-pub(super) fn ask_to_release(model: &mut Model, key: ProcessKey) {
+pub(crate) fn ask_to_release(model: &mut Model, key: ProcessKey) {
     match holder(model, key) {
-        Ok((victim, release)) => super::ask(model, Asked::Release(Box::new(victim), release)),
-        Err(refusal) => super::say(model, sentence(&refusal)),
+        Ok((victim, release)) => model.ask(Asked::Release(Box::new(victim), release)),
+        Err(refusal) => model.say(in_words(&refusal)),
     }
 }
 
@@ -96,7 +90,7 @@ pub(super) fn release_confirmed(model: &mut Model, named: Victim, meant: Release
     let key = named.key;
     match holder(model, key) {
         Ok((now, _)) if !now.running().is_still(&named.running()) => {
-            super::say(model, sentence(&Refusal::Changed(key.pid, now.command)));
+            model.say(in_words(&Refusal::Changed(key.pid, now.command)));
             None
         }
         Ok((_, release)) if release == meant => {
@@ -104,110 +98,30 @@ pub(super) fn release_confirmed(model: &mut Model, named: Victim, meant: Release
             Some(Effect::Release(key, release))
         }
         Ok(_) => {
-            super::say(model, "The server listens on another port now, so nothing was sent. Look again.".into());
+            model.say("The server listens on another port now, so nothing was sent. Look again.");
             None
         }
         Err(refusal) => {
-            super::say(model, sentence(&refusal));
+            model.say(in_words(&refusal));
             None
         }
     }
-}
-
-/// The process as the question names it, and how it is asked; or why it is not.
-fn holder(model: &Model, key: ProcessKey) -> Result<(Victim, Release), Refusal> {
-    if let Some(refusal) = model.refuses_all() {
-        return Err(refusal);
-    }
-    let snapshot = model.snapshot().ok_or(Refusal::Gone(key.pid))?;
-    let (_, row) = snapshot.find(key).ok_or(Refusal::Gone(key.pid))?;
-    let (_, release) = model.seen().ok_or(Refusal::Gone(key.pid))?.release(row)?;
-    Ok((described(model, snapshot, row, key), release))
 }
 
 /// What its program said.
 pub(super) fn released(model: &mut Model, key: ProcessKey, outcome: Result<String, String>) {
-    let asking = |ending: &&mut Ending| ending.victim.key == key && ending.state == EndingState::Asking;
-    let Some(ending) = model.endings.iter_mut().find(asking) else { return };
+    let mut asking = model.endings.iter_mut().filter(|ending| ending.state == EndingState::Asking);
+    let Some(ending) = asking.find(|ending| ending.victim.key == key) else { return };
     ending.state = match outcome {
         Ok(said) => EndingState::Asked(said),
         Err(why) => EndingState::NotReleased(why),
     };
 }
 
-/// A refusal as a sentence of its own.
-pub(super) fn sentence(refusal: &Refusal) -> String {
-    let text = refusal.to_string();
-    let mut characters = text.chars();
-    let first = characters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    format!("{first}{}.", characters.as_str())
-}
-
-/// The process as the question names it, or why it is not to be ended.
-fn victim(model: &Model, key: ProcessKey) -> Result<Victim, Refusal> {
-    let snapshot = model.snapshot().ok_or(Refusal::Gone(key.pid))?;
-    let row = snapshot.process(key).ok_or(Refusal::Gone(key.pid))?;
-    model.config.viewer.may_end(row)?;
-    // What belongs to a protected server is that server.
-    let above = snapshot.leader_of(row).and_then(|leader| leader.command.known());
-    if let Some(why) = above
-        .into_iter()
-        .chain(&row.server_command)
-        .find_map(|line| crate::gpu::guard::spares(&model.config.viewer.spared, line))
-    {
-        return Err(Refusal::Protected(key.pid, format!("{why}, or what it belongs to")));
-    }
-    Ok(described(model, snapshot, row, key))
-}
-
-fn described(model: &Model, snapshot: &Snapshot, row: &GpuProcess, key: ProcessKey) -> Victim {
-    let lists = |device: &&Device| device.processes.iter().any(|row| row.key() == Some(key));
-    let listed = snapshot.devices.iter().filter(lists).map(|device| device.index);
-    let open = snapshot.holders.iter().find(|holder| holder.process.key() == Some(key)).map(|holder| &holder.gpus);
-    let held = snapshot.held_by(key).or_else(|| row.used_bytes.value().filter(|_| row.kind == ProcessKind::Unlisted));
-    Victim {
-        key,
-        name: crate::advice::name_of(row),
-        what: row.recognised_as.clone(),
-        command: row.command.known().cloned().unwrap_or_default(),
-        image: row.image,
-        user: row.user.known().cloned().unwrap_or_default(),
-        yours: model.config.viewer.owns(row),
-        started_at: row.started_at.value(),
-        held,
-        devices: listed.chain(open.into_iter().flatten().copied()).collect(),
-        evidence: evidence(model, row, key),
-        supervisor: Supervisor::of(row),
-        follows: None,
-    }
-}
-
-/// What speaks for ending it, apart from whether it works: that has a column and a line of its own.
-pub(super) fn evidence(model: &Model, row: &GpuProcess, key: ProcessKey) -> Vec<String> {
-    let mut said = Vec::new();
-    let diagnosis = model.input.diagnosis.as_ref();
-    let placed = model.advice.as_ref().is_some_and(|advice| advice.verdict.same_machine == Some(true));
-    if placed && diagnosis.is_some_and(|diagnosis| diagnosis.names(key.pid)) {
-        said.push("named in your log".to_owned());
-    }
-    if row.has_lost_its_parent() {
-        said.push("its parent is gone".to_owned());
-    }
-    said.extend(match row.state.value() {
-        Some('T') => Some("stopped (Ctrl-Z)".to_owned()),
-        Some('Z') => Some("exited, not collected by its parent (zombie)".to_owned()),
-        _ => None,
-    });
-    if let Some(leader) = model.snapshot().and_then(|snapshot| snapshot.leader_of(row)) {
-        said.push(format!("works for {}", crate::advice::name_of(leader)));
-    }
-    said
-}
-
 /// The person said yes. Each one is held against the newest reading once more.
 pub(super) fn confirmed(model: &mut Model, victims: Vec<Victim>, signal: Signal) -> Vec<Effect> {
     if let Some(refusal) = model.refuses_all() {
-        super::say(model, sentence(&refusal));
+        model.say(in_words(&refusal));
         return Vec::new();
     }
     let mut effects = Vec::new();
@@ -236,7 +150,7 @@ pub(super) fn confirmed(model: &mut Model, victims: Vec<Victim>, signal: Signal)
         }
     }
     if !refused.is_empty() {
-        super::say(model, why_not(&refused));
+        model.say(why_not(&refused));
     }
     model.processes.marked.clear();
     effects
@@ -252,21 +166,21 @@ fn the_same(named: &Victim, now: Victim) -> Result<(), Refusal> {
 fn why_not(refused: &[Refusal]) -> String {
     let (led, own): (Vec<&Refusal>, Vec<&Refusal>) =
         refused.iter().partition(|refusal| matches!(refusal, Refusal::Follows(..)));
-    let mut said: Vec<String> = own.into_iter().map(sentence).collect();
+    let mut said: Vec<String> = own.into_iter().map(in_words).collect();
     match &led[..] {
         [] => {}
-        [one] => said.push(sentence(one)),
+        [one] => said.push(in_words(one)),
         many => said.push(format!("Its {} workers were left alone, too.", many.len())),
     }
     said.join(" ")
 }
 
 /// The person runs the program's own command instead: what it gives back is watched all the same.
-pub(super) fn free_elsewhere(model: &mut Model, key: ProcessKey, command: String) {
+pub(crate) fn free_elsewhere(model: &mut Model, key: ProcessKey, command: String) {
     let found = model.snapshot().and_then(|snapshot| Some((snapshot, snapshot.find(key)?)));
     match found.map(|(snapshot, (_, row))| described(model, snapshot, row, key)) {
         Some(victim) => begin(model, victim, Signal::Term, EndingState::Elsewhere { command }, None),
-        None => super::say(model, sentence(&Refusal::Gone(key.pid))),
+        None => model.say(in_words(&Refusal::Gone(key.pid))),
     }
 }
 
@@ -312,6 +226,6 @@ pub(super) fn reported(model: &mut Model, key: ProcessKey, report: SignalReport)
     if matches!(ending.state, EndingState::Survived(_)) && ending.signal != Signal::Kill {
         // Only offered: a question that opened by itself could be answered by what was being typed.
         let text = format!("{} ignored SIGTERM. Press {end} for SIGKILL.", ending.victim.name);
-        super::say(model, text);
+        model.say(text);
     }
 }

@@ -1,14 +1,15 @@
 //! Owns what a reading changes: the newest snapshot, what was watched, the selection, the endings' proof, the advice.
 
-use crate::app::walk::StepId;
-use crate::knowledge::FixId;
 use std::sync::Arc;
 
-use crate::app::again;
+use super::again;
+use crate::app::advise::advise_anew;
 use crate::app::effect::Effect;
-use crate::app::model::{Model, RowId};
-use crate::app::walk::{Ending, EndingState};
+use crate::app::model::Model;
+use crate::app::region::processes::keep_selection;
+use crate::app::walk::{EndingState, StepId};
 use crate::gpu::{Header, SCHEMA, Snapshot};
+use crate::knowledge::FixId;
 use crate::units::Bytes;
 
 /// The sampler's first line. A newer schema is refused by name.
@@ -36,9 +37,10 @@ pub(super) fn sample(model: &mut Model, snapshot: Snapshot) -> Vec<Effect> {
     keep_selection(model);
     // The step that a person reads in a walk that has begun stays theirs, whatever the reading adds above it; but for the
     // word to try it now.
-    let read = model.current_step().map(StepId::of).filter(|_| !model.walk.behind.is_empty());
+    let has_begun = !model.walk.behind.is_empty();
+    let read = if has_begun { model.current_step().map(StepId::of) } else { None };
     let could_run_again = offers_to_run_again(model);
-    super::advise_anew(model);
+    advise_anew(model);
     if offers_to_run_again(model) && !could_run_again {
         model.walk.cursor = None;
     }
@@ -64,7 +66,7 @@ fn room_at_last(model: &mut Model) -> Option<Effect> {
     let free = device.memory.free_bytes.value().filter(|free| *free >= wanted)?;
     model.walk.waits_for = None;
     let text = format!("{free} free on GPU {index}");
-    super::say(model, format!("{text}: run the job again."));
+    model.say(format!("{text}: run the job again."));
     Some(Effect::Ring(text))
 }
 
@@ -75,9 +77,9 @@ fn watch_endings(model: &mut Model, snapshot: &Snapshot) -> Vec<Effect> {
         let Some(asked_at) = model.endings.get(at).map(|ending| ending.asked_at) else { continue };
         let devices = model.endings.get(at).map(|ending| ending.victim.devices.clone()).unwrap_or_default();
         // What came back on another device is nothing that this one could have given.
-        let same = |other: &Ending| other.victim.devices.iter().any(|device| devices.contains(device));
-        let others = model.endings.iter().enumerate().filter(|(other, ending)| *other != at && same(ending));
-        let shared = others.fold(Bytes::ZERO, |sum, (_, other)| sum.plus(other.returned_since(asked_at)));
+        let others = model.endings.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, other)| other);
+        let on_same = others.filter(|other| other.victim.devices.iter().any(|device| devices.contains(device)));
+        let shared = on_same.fold(Bytes::ZERO, |sum, other| sum.plus(other.returned_since(asked_at)));
         if let Some(ending) = model.endings.get_mut(at) {
             // What a person did elsewhere is theirs: only what we sent is recorded, and so what came of it.
             let ours = matches!(ending.state, EndingState::Ended { .. }) || ending.release.is_some();
@@ -92,17 +94,4 @@ fn watch_endings(model: &mut Model, snapshot: &Snapshot) -> Vec<Effect> {
         }
     }
     proved
-}
-
-/// The selection stays on its process, which may be listed on another device now; where that has left or is hidden,
-/// nothing is selected until the person moves. Marks are only for what is listed, too.
-pub(super) fn keep_selection(model: &mut Model) {
-    let rows: Vec<RowId> = model.rows().into_iter().map(|row| row.id).collect();
-    let selected = model.processes.selected;
-    let is_same = |row: &&RowId| selected.is_some_and(|selected| row.is_same_process(selected));
-    let still = selected.filter(|selected| rows.contains(selected)).or(rows.iter().find(is_same).copied());
-    let suggested = if model.processes.was_selected { None } else { model.largest_idle().map(|row| row.id) };
-    model.processes.selected = still.or(suggested);
-    model.processes.was_selected |= model.processes.selected.is_some();
-    model.processes.marked.retain(|key| rows.iter().any(|row| row.key() == Some(*key)));
 }

@@ -6,11 +6,11 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
-use super::format::{bar, cut, exactly, paragraph};
-use super::theme::Theme;
 use crate::advice::fit::trial::Row;
 use crate::advice::{FitAdvice, Trial};
 use crate::app::Model;
+use crate::ui::format::{bar, cut, exactly, paragraph};
+use crate::ui::theme::Theme;
 use crate::units::Bytes;
 
 /// Columns of the settings' names and of their values.
@@ -185,7 +185,7 @@ pub(super) fn place(model: &Model, area: Rect, width: u16, height: u16) -> Optio
 mod tests {
     use crossterm::event::KeyCode;
 
-    use crate::app::update::fit::tests::refused;
+    use crate::app::tests::fit::refused;
     use crate::ui::tests::{SIZES, assert_screens};
 
     #[test]

@@ -5,16 +5,20 @@ use std::path::{Path, PathBuf};
 use crate::advice::changed;
 use crate::advice::compare::compare;
 use crate::app::action::Action;
+use crate::app::advise::advise_anew;
 use crate::app::effect::Effect;
 use crate::app::last::Story;
-use crate::app::model::{Change, Followed, Model, Overlay, Pipe, Prompt, Purpose, Region, SinceItWorked};
+use crate::app::model::{Change, Followed, Model, Pipe, Region, SinceItWorked};
 use crate::app::msg::LogRead;
+use crate::app::overlay::drawing::Drawing;
+use crate::app::overlay::trial;
 use crate::app::question::{Answer, Asked};
+use crate::app::region::fixes;
 use crate::app::walk::Walk;
+use crate::gpu::ProcessKey;
 use crate::knowledge::diagnosis::Diagnosis;
 use crate::knowledge::run::Run;
 use crate::memory::{images, table};
-use crate::units::WallTime;
 
 const NO_TEXT: &str = "This is a binary file, not a log. Paste the text that the program printed.";
 
@@ -22,22 +26,22 @@ const NO_TEXT: &str = "This is a binary file, not a log. Paste the text that the
 const LONGEST_COMMAND: usize = 16 << 10;
 
 /// A paste. While typing it goes into the editor; where a log is there already, the person decides.
-pub(super) fn pasted(model: &mut Model, text: String) -> Option<Effect> {
+pub(crate) fn pasted(model: &mut Model, text: String) -> Option<Effect> {
     let text = with_line_feeds(&text);
     if text.trim().is_empty() {
         pasting(model);
         model.pasting = false;
-        super::say(model, "The paste was empty: copy the error text first, then paste it here.".into());
+        model.say("The paste was empty: copy the error text first, then paste it here.");
         return None;
     }
     if let Some(editor) = &mut model.input.typing {
         editor.insert_str(&text);
         return None;
     }
-    let takes_it = |prompt: &&mut Prompt| {
-        matches!(prompt.purpose, Purpose::Command | Purpose::Model) && prompt.text.len() + text.len() <= LONGEST_COMMAND
-    };
-    if let Some(prompt) = model.prompt.as_mut().filter(takes_it) {
+    if let Some(prompt) = &mut model.prompt
+        && prompt.purpose.takes_pastes()
+        && prompt.text.len() + text.len() <= LONGEST_COMMAND
+    {
         prompt.text.push_str(&one_line(&text));
         return None;
     }
@@ -56,7 +60,7 @@ pub(super) fn pasted(model: &mut Model, text: String) -> Option<Effect> {
     }
     let there = model.input.log.is_some() || model.input.awaited.is_some();
     if there && model.walk.before.is_none() {
-        super::ask(model, Asked::Paste(text));
+        model.ask(Asked::Paste(text));
         return None;
     }
     let origin = format!("pasted {}", clock(model));
@@ -78,7 +82,7 @@ fn one_line(text: &str) -> String {
 pub(super) fn ran(model: &mut Model, text: &str) {
     let text = crate::text::harmless(text.trim()).into_owned();
     model.input.command = Some(text).filter(|text| !text.is_empty());
-    super::advise_anew(model);
+    advise_anew(model);
 }
 
 /// The person named the model; whether it fits is reckoned anew, and shown.
@@ -86,17 +90,17 @@ pub(super) fn named(model: &mut Model, text: &str) {
     let text = crate::text::harmless(text.trim()).into_owned();
     model.input.model = Some(text.clone()).filter(|text| !text.is_empty());
     (model.advice, model.trial) = (None, None);
-    super::advise_anew(model);
+    advise_anew(model);
     let known = model.advice.as_ref().and_then(|advice| advice.fit.as_ref()).is_some_and(|fit| fit.is_told());
     if known {
-        super::fit::open(model);
+        trial::open(model);
     } else if let Some(drawing) = images::find(&text) {
         let ledger = model.advice.as_ref().and_then(|advice| advice.ledger.as_ref());
         let free = ledger.filter(|ledger| ledger.is_now && !ledger.is_cache).and_then(|ledger| ledger.available_bytes);
-        model.overlay = Some(Overlay::Draws(drawing.said(free), 0));
+        model.open(Drawing { text: drawing.said(free) });
     } else if !text.is_empty() {
         let said = format!("\"{text}\" is not in the table of models. oomdoctor fit FILE reads the model's own file.");
-        super::say(model, said);
+        model.say(said);
     }
 }
 
@@ -106,7 +110,7 @@ pub(super) fn second_paste(model: &mut Model, text: String, answer: Answer) -> O
         Answer::No => None,
         Answer::Yes | Answer::Again => {
             if answer == Answer::Again {
-                super::keys::failed_again(model);
+                fixes::failed_again(model);
                 model.notice = None;
             }
             let origin = format!("pasted {}", clock(model));
@@ -147,15 +151,19 @@ fn joined(mut first: String, second: &str) -> String {
 
 /// Asks for a log to be read. The one before can be brought back.
 pub(super) fn open(model: &mut Model, text: String, origin: String) -> Effect {
-    if let Some(log) = &model.input.log {
-        model.input.previous = Some((log.raw().to_owned(), model.input.origin.clone()));
-    }
-    let crashed_by: WallTime = model.wall;
-    model.input.crashed_by = Some(crashed_by);
+    keep_previous(model);
+    model.input.crashed_by = Some(model.wall);
     model.input.story = None;
     model.input.origin = origin;
     model.input.own = true;
     ask_for(model, text)
+}
+
+/// The log that is open can be brought back after another one was opened.
+fn keep_previous(model: &mut Model) {
+    if let Some(log) = &model.input.log {
+        model.input.previous = Some((log.raw().to_owned(), model.input.origin.clone()));
+    }
 }
 
 fn ask_for(model: &mut Model, text: String) -> Effect {
@@ -214,7 +222,7 @@ pub(super) fn changed(model: &mut Model, change: Change) -> Option<Effect> {
             }
             Change::Gone => said(&name, change),
         };
-        super::say(model, word);
+        model.say(word);
     }
     None
 }
@@ -232,13 +240,13 @@ fn said(name: &str, change: Change) -> String {
 /// Reads the log's file again. What was added goes on with the walk; what was begun anew is another log.
 pub(super) fn reread(model: &mut Model) -> Option<Effect> {
     let Some(file) = model.input.file.clone() else {
-        super::say(model, "No file is open that could be read again.".into());
+        model.say("No file is open that could be read again.");
         return None;
     };
     let adds = !model.input.own && !matches!(file.change, Some(Change::Anew | Change::Gone));
     let adds = adds && model.walk.before.is_none();
-    if let Some(log) = model.input.log.as_ref().filter(|_| !adds) {
-        model.input.previous = Some((log.raw().to_owned(), model.input.origin.clone()));
+    if !adds {
+        keep_previous(model);
     }
     model.input.origin = file_name(&file.path);
     Some(read_file(model, file.path, adds))
@@ -271,62 +279,84 @@ pub(super) fn read(model: &mut Model, read: LogRead) {
     }
     if read.log.is_empty() {
         model.input.awaited = None;
-        let followed = model.input.file.as_ref().filter(|_| !model.input.own);
-        let word = match followed {
-            Some(file) => {
-                format!("{} is empty: it is read as soon as something is written to it.", file_name(&file.path))
-            }
-            None => "This log is empty. Paste the error here instead.".into(),
-        };
-        return super::say(model, word);
+        return model.say(empty(model));
     }
-    model.input.crashed_by = read.written.or(model.input.crashed_by);
-    let first = model.input.log.is_none();
+    let is_first = model.input.log.is_none();
     let adds = model.input.file.as_ref().is_some_and(|file| file.adds && !model.input.own);
     let grew = model.input.pipe == Pipe::Open || adds;
-    model.input.awaited = None;
-    model.input.log = Some(read.log);
-    let last = model.input.diagnosis.replace(read.diagnosis);
-    let forgotten = if grew { None } else { forget_other_model(model, last.as_ref()) };
-    model.input.fixes = read.fixes;
-    model.input.pages = read.pages;
-    let lines = model.input.log.as_ref().map_or(0, |log| log.line_count());
-    model.input.top = model.input.top.filter(|top| grew && *top < lines);
-    if !grew {
-        model.input.since_it_worked = SinceItWorked::Unknown;
-        let before = model.walk.before.take();
-        let compared = before.zip(model.input.diagnosis.as_ref()).map(|(before, after)| compare(&before, after));
-        let mut behind = compared.as_ref().map(|_| std::mem::take(&mut model.walk.behind)).unwrap_or_default();
-        let lives = |key| model.feed.latest.as_ref().is_some_and(|here| here.find(key).is_some());
-        behind.retain(|behind| behind.is_settled(lives));
-        if compared.is_some() {
-            // The new error that was asked for is here.
-            model.notice = None;
-        }
-        model.walk = match model.input.story.take() {
-            Some(story) => story.walk(model.config.boot_id.as_ref()),
-            None => Walk { behind, compared, ..Walk::default() },
-        };
-    }
-    let has_steps = |model: &Model| model.advice.as_ref().is_some_and(|advice| !advice.plan.is_empty());
-    let had_steps = has_steps(model);
+    let had_fixes = has_fixes_ahead(model);
+    let forgotten = take_in(model, read, grew);
     model.advice = None;
     if !grew {
-        model.trial = None;
+        begin_anew(model);
     }
-    super::advise_anew(model);
+    advise_anew(model);
     if let Some(forgotten) = forgotten {
-        super::say(model, forgotten);
+        model.say(forgotten);
     }
     // The failure may come long after the first line, and well before the pipe's end: a launcher outlives its ranks.
     let watches_it_come = model.focus == Region::Input && model.input.typing.is_none();
-    if has_steps(model) && (first || !grew || !had_steps && watches_it_come) {
+    if has_fixes_ahead(model) && (is_first || !grew || !had_fixes && watches_it_come) {
         model.focus = Region::Steps;
     }
     // On a screen with one region the verdict is above the fixes only.
-    if model.has_one_region() && first {
+    if model.has_one_region() && is_first {
         model.focus = Region::Steps;
     }
+}
+
+/// That the log is empty, and what to do about it.
+fn empty(model: &Model) -> String {
+    match &model.input.file {
+        Some(file) if !model.input.own => {
+            format!("{} is empty: it is read as soon as something is written to it.", file_name(&file.path))
+        }
+        _ => "This log is empty. Paste the error here instead.".to_owned(),
+    }
+}
+
+fn has_fixes_ahead(model: &Model) -> bool {
+    model.advice.as_ref().is_some_and(|advice| !advice.plan.is_empty())
+}
+
+/// Puts what was read into the model; the notice where that makes it forget the model that the person set.
+fn take_in(model: &mut Model, read: LogRead, grew: bool) -> Option<String> {
+    let input = &mut model.input;
+    input.crashed_by = read.written.or(input.crashed_by);
+    input.awaited = None;
+    let lines = read.log.line_count();
+    input.log = Some(read.log);
+    let last = input.diagnosis.replace(read.diagnosis);
+    input.fixes = read.fixes;
+    input.pages = read.pages;
+    input.top = input.top.filter(|top| grew && *top < lines);
+    if grew { None } else { forget_other_model(model, last.as_ref()) }
+}
+
+/// Begins the walk of another log: with its story where it is the last one's, else with what the fixes for the failure before
+/// have changed already.
+fn begin_anew(model: &mut Model) {
+    model.trial = None;
+    model.input.since_it_worked = SinceItWorked::Unknown;
+    let before = model.walk.before.take();
+    let compared = before.zip(model.input.diagnosis.as_ref()).map(|(before, after)| compare(&before, after));
+    if compared.is_some() {
+        // The new error that the notice asks for is here.
+        model.notice = None;
+    }
+    if let Some(story) = model.input.story.take() {
+        model.walk = story.walk(model.config.boot_id.as_ref());
+    } else if compared.is_some() {
+        let mut behind = std::mem::take(&mut model.walk.behind);
+        behind.retain(|behind| behind.is_settled(|key| is_listed(model, key)));
+        model.walk = Walk { behind, compared, ..Walk::default() };
+    } else {
+        model.walk = Walk::default();
+    }
+}
+
+fn is_listed(model: &Model, key: ProcessKey) -> bool {
+    model.snapshot().is_some_and(|snapshot| snapshot.find(key).is_some())
 }
 
 /// The log of a run that worked was read. One that arrives after another log was opened is compared with that one.
@@ -340,7 +370,7 @@ pub(super) fn run_that_worked(model: &mut Model, run: Result<Run, String>) {
         Ok(differences) => model.input.since_it_worked = SinceItWorked::Known(differences),
         Err(why) => {
             model.input.since_it_worked = SinceItWorked::Unknown;
-            super::say(model, format!("Not compared: {why}."));
+            model.say(format!("Not compared: {why}."));
         }
     }
 }
@@ -386,7 +416,7 @@ pub(super) fn piped(model: &mut Model, text: Option<String>, closed: bool) -> Op
     model.input.origin = origin.into();
     if text.is_empty() {
         if closed && model.input.log.is_none() {
-            super::say(model, "Nothing came through the pipe.".into());
+            model.say("Nothing came through the pipe.");
         }
         return None;
     }
@@ -404,31 +434,8 @@ pub(super) fn previous(model: &mut Model) -> Option<Effect> {
             Some(effect)
         }
         None => {
-            super::say(model, "There is no earlier log.".into());
+            model.say("There is no earlier log.");
             None
         }
-    }
-}
-
-/// The lines that hold what was searched for, counted from 0.
-fn hits(model: &Model) -> Vec<usize> {
-    let wanted = model.input.search.to_lowercase();
-    let Some(log) = model.input.log.as_ref().filter(|_| !wanted.is_empty()) else { return Vec::new() };
-    log.lines().filter(|(_, line)| line.to_lowercase().contains(&wanted)).map(|(number, _)| number - 1).collect()
-}
-
-/// Goes to the next or the previous hit, around the end.
-pub(super) fn hit(model: &mut Model, forward: bool) {
-    let hits = hits(model);
-    let here = model.input.top;
-    let next = if forward {
-        hits.iter().find(|line| here.is_none_or(|here| **line > here)).or(hits.first())
-    } else {
-        hits.iter().rev().find(|line| here.is_none_or(|here| **line < here)).or(hits.last())
-    };
-    match next {
-        Some(line) => model.input.top = Some(*line),
-        None if model.input.search.is_empty() => {}
-        None => super::say(model, format!("\"{}\" is not in this log", model.input.search)),
     }
 }

@@ -1,11 +1,46 @@
-//! Owns what people say they saw when they have no log at hand: each in their words, and the line that stands for it.
+//! Owns the list of what people see when memory runs out, to pick from without a log: each in their words, and the line
+//! that is read in place of a log.
+
+use super::{Body, Hint, Item, Outcome, Overlay, covered};
+use crate::app::action::Action;
+use crate::app::layout::page_height;
+use crate::app::model::Model;
+use crate::app::update::log;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Symptoms;
+
+impl Overlay for Symptoms {
+    fn title(&self) -> &'static str {
+        "What did you see?"
+    }
+
+    fn body(&self, model: &Model) -> Body {
+        let items = SYMPTOMS.iter().map(|symptom| Item { key: None, words: symptom.seen.to_owned() });
+        Body::List { above: Vec::new(), items: items.collect(), if_empty: "", most_shown: page_height(model.size) }
+    }
+
+    fn hints(&self, _model: &Model) -> Vec<Hint> {
+        vec![("↑↓".to_owned(), "move"), ("Enter".to_owned(), "select")]
+    }
+
+    fn act(&self, model: &mut Model, at: usize, action: Action) -> Outcome {
+        match action {
+            Action::Enter => {
+                let read = SYMPTOMS.get(at).and_then(|symptom| log::pasted(model, symptom.line.to_owned()));
+                Outcome::Closes(read.into_iter().collect())
+            }
+            other => covered(other),
+        }
+    }
+}
 
 /// Something a person may have seen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Symptom {
     pub seen: &'static str,
-    /// What is read in its place.
-    pub line: &'static str,
+    /// What is read in place of a log.
+    line: &'static str,
 }
 
 pub(crate) const SYMPTOMS: [Symptom; 14] = [

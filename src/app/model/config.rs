@@ -1,0 +1,95 @@
+//! Owns what does not change while the program runs: where readings come from, colors, keys, timing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+
+use crate::app::keymap::Keymap;
+use crate::gpu::guard::Viewer;
+use crate::report::redact::Names;
+
+/// Where readings come from, and so whether anything may be signalled because of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// This program's own child on this machine.
+    Live,
+    /// The recorded demo: signals reach its simulated processes only.
+    Demo,
+    /// A recording or another machine's stream.
+    Recorded,
+}
+
+/// Which colours are used. None of them carries a meaning alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Palette {
+    /// The terminal's own sixteen, so that a dark and a light one both have what their owner chose.
+    #[default]
+    Terminal,
+    /// The strongest contrasts: nothing dim, nothing grey.
+    HighContrast,
+    /// Told apart with any kind of colour vision (after Okabe and Ito).
+    ColourBlind,
+    None,
+}
+
+impl Palette {
+    /// As they are named in the configuration.
+    pub const NAMES: [(&'static str, Palette); 4] = [
+        ("terminal", Palette::Terminal),
+        ("high-contrast", Palette::HighContrast),
+        ("colour-blind", Palette::ColourBlind),
+        ("none", Palette::None),
+    ];
+}
+
+/// What does not change while the program runs.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub viewer: Viewer,
+    /// Where readings come from.
+    pub source: Source,
+    /// This boot, to hold against the stream's.
+    pub boot_id: Option<String>,
+    pub interval: Duration,
+    pub read_only: bool,
+    /// Whether the last log is kept for `--last`.
+    pub keep_log: bool,
+    /// How long a signalled process may take before KILL is offered.
+    pub grace: Duration,
+    /// Whether the terminal can show more than ASCII.
+    pub unicode: bool,
+    /// Which colours are wanted; none where `NO_COLOR` is set.
+    pub palette: Palette,
+    /// What each key means.
+    pub keys: Arc<Keymap>,
+    /// The zone of the person's clock.
+    pub zone: TimeZone,
+    /// Whether there is a shell that could continue us after Ctrl-Z.
+    pub can_suspend: bool,
+    /// Whether the terminal marks what is pasted; where it does not, a paste into a line arrives as keys.
+    pub marks_pastes: bool,
+    /// Names that a report leaves out.
+    pub names: Names,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            viewer: Viewer::default(),
+            source: Source::Live,
+            boot_id: None,
+            interval: Duration::from_secs(1),
+            read_only: false,
+            keep_log: true,
+            grace: Duration::from_secs(5),
+            unicode: true,
+            palette: Palette::Terminal,
+            keys: Arc::default(),
+            zone: TimeZone::UTC,
+            can_suspend: true,
+            marks_pastes: true,
+            names: Names::default(),
+        }
+    }
+}

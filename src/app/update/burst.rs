@@ -1,0 +1,121 @@
+//! Owns what becomes of keys once the gate knows what they are: a person's, too many at once, or a paste.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::{keys, log, typing};
+use crate::app::action::Action;
+use crate::app::effect::Effect;
+use crate::app::gate::Passed;
+use crate::app::model::{Model, Region};
+
+/// A shorter burst is two fingers on the keyboard, not a log.
+const SHORTEST_PASTE: usize = 4;
+
+/// Keys that are certain by now act; a paste that came as keys goes where pastes go.
+pub(super) fn let_through(model: &mut Model, passed: Vec<Passed>) -> Vec<Effect> {
+    passed.into_iter().flat_map(|passed| one(model, passed)).collect()
+}
+
+fn one(model: &mut Model, passed: Passed) -> Vec<Effect> {
+    match passed {
+        // It waited while the screen became too small to read what it would do.
+        Passed::Key(_) | Passed::Typed(_) | Passed::Few { .. } if model.is_tiny() => Vec::new(),
+        // A question that an earlier key of this batch opened must not be answered by a later one.
+        Passed::Key(_) | Passed::Typed(_) | Passed::Few { .. } if model.question.is_some() => Vec::new(),
+        passed if model.prompt.is_some() && !model.config.marks_pastes => {
+            typing::passed_to_prompt(model, passed).into_iter().collect()
+        }
+        Passed::Typed(key) if asks(model, key) => {
+            refuse_to_ask(model, key);
+            Vec::new()
+        }
+        Passed::Key(key) | Passed::Typed(key) => keys::certain(model, key),
+        Passed::Few { keys, text, typed } => {
+            if are_harmless(model, &keys) || !typed && only_ask(model, &keys, &text) {
+                return together(model, &keys);
+            }
+            too_fast(model, &text);
+            Vec::new()
+        }
+        Passed::Paste(text) if text.trim().chars().count() < SHORTEST_PASTE => {
+            too_fast(model, &text);
+            Vec::new()
+        }
+        Passed::Paste(text) => log::pasted(model, text).into_iter().collect(),
+    }
+}
+
+fn too_fast(model: &mut Model, text: &str) {
+    model.say(format!("\"{}\" came too fast to be keys and is too short to be a log: ignored", text.trim()));
+}
+
+/// Whether this key would ask before a signal or a request.
+fn asks(model: &Model, key: KeyEvent) -> bool {
+    if model.overlay.is_some() {
+        return false;
+    }
+    match model.config.keys.action(key, model.focus) {
+        Some(Action::End) => true,
+        Some(Action::Enter) => model.focus == Region::Steps && offers_release(model),
+        _ => false,
+    }
+}
+
+fn offers_release(model: &Model) -> bool {
+    model.current_step().is_some_and(|step| model.release_of(step).is_some())
+}
+
+/// A key that may be part of a text asks nothing.
+fn refuse_to_ask(model: &mut Model, key: KeyEvent) {
+    model.say(match key.code {
+        KeyCode::Enter => "Nothing is asked right after other keys, as in typed text: wait 3 s, then press Enter.",
+        _ => "That key came right behind another one, as in a word: nothing is asked. Press it again.",
+    });
+}
+
+/// Whether keys that came at once may act: none of them terminates, confirms, takes, skips or leaves anything, wherever the
+/// ones before it lead.
+fn are_harmless(model: &mut Model, keys: &[KeyEvent]) -> bool {
+    let is_typed_into = model.overlay.as_mut().is_some_and(|open| open.overlay.typed().is_some());
+    keys.iter().all(|key| {
+        let is_typed = is_typed_into && matches!(key.code, KeyCode::Char(_));
+        is_typed || key.code != KeyCode::Enter && is_harmless_everywhere(model, *key)
+    })
+}
+
+fn is_harmless_everywhere(model: &Model, key: KeyEvent) -> bool {
+    let regions = [Region::Processes, Region::Input, Region::Steps];
+    regions.iter().all(|region| model.config.keys.action(key, *region).is_none_or(Action::is_harmless))
+}
+
+/// Whether keys that came at once, all of them as a text, move in the list of processes and then ask about one. A row that was
+/// not drawn yet does no harm: the question names it, and takes no answer before it was read.
+fn only_ask(model: &Model, keys: &[KeyEvent], text: &str) -> bool {
+    let before = text.chars().count().saturating_sub(1);
+    let asks = keys.last().is_some_and(|last| in_list(model, *last) == Some(Action::End));
+    let is_in_list = model.focus == Region::Processes && model.overlay.is_none();
+    is_in_list && asks && text.chars().take(before).all(|letter| moves_in_list(model, letter))
+}
+
+fn moves_in_list(model: &Model, letter: char) -> bool {
+    let key = KeyEvent::new(KeyCode::Char(letter), KeyModifiers::NONE);
+    matches!(in_list(model, key), Some(Action::Move(_)))
+}
+
+/// What a key means in the list of processes.
+fn in_list(model: &Model, key: KeyEvent) -> Option<Action> {
+    model.config.keys.action(key, Region::Processes)
+}
+
+/// Keys that came at once and are harmless. They are typed where one of them opened a line to type into.
+fn together(model: &mut Model, keys: &[KeyEvent]) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    for key in keys {
+        if model.prompt.is_some() {
+            typing::prompted(model, *key);
+        } else {
+            effects.extend(keys::certain(model, *key));
+        }
+    }
+    effects
+}

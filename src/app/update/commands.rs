@@ -1,0 +1,81 @@
+//! Owns what the program's own commands do, whichever region has the focus: closing, reporting, suspending, leaving.
+
+use crate::app::action::Action;
+use crate::app::effect::Effect;
+use crate::app::model::{Model, Pipe};
+use crate::app::question::Asked;
+use crate::app::region::processes;
+use crate::app::summary;
+use crate::app::walk::EndingState;
+use crate::report::Report;
+use crate::report::markdown::{Paper, markdown};
+
+/// Esc: ends what is waited for, else closes what is open, else clears the filter, else ends the zoom.
+pub(super) fn escape(model: &mut Model) {
+    if model.walk.waits_for.take().is_some() {
+        return model.say("No longer waiting for memory.");
+    }
+    let awaited_a_log = model.input.since_it_worked.cancel();
+    if model.overlay.take().is_some() || model.notice.take().is_some() || awaited_a_log {
+        return;
+    }
+    if model.processes.filter.is_empty() {
+        model.zoomed = false;
+    } else {
+        processes::filter(model, String::new());
+    }
+}
+
+/// Writes everything on the screen as a text for others.
+pub(super) fn report(model: &mut Model) -> Option<Effect> {
+    let written = written(model);
+    if written.is_none() {
+        model.say("Nothing to report yet: paste the error first.");
+    }
+    written.map(Effect::WriteReport)
+}
+
+fn written(model: &Model) -> Option<String> {
+    let (log, diagnosis, advice) = (model.input.log.as_ref()?, model.input.diagnosis.as_ref()?, model.advice.as_ref()?);
+    let snapshot = model.snapshot();
+    let since = model.input.since_it_worked.known();
+    let report = Report { snapshot, no_reading: model.feed.down.as_deref(), since, ..Report::of(diagnosis, advice) };
+    let (walked, names) = (summary::walked(model), Some(&model.config.names));
+    Some(markdown(&Paper { report, log, origin: &model.input.origin, at: model.wall, walked: &walked, names }))
+}
+
+pub(super) fn suspend(model: &mut Model) -> Option<Effect> {
+    if model.config.can_suspend {
+        return Some(Effect::Suspend);
+    }
+    let quit = model.key(Action::Quit);
+    model.say(format!("There is no shell here to suspend to; {quit} quits."));
+    None
+}
+
+/// Leaves, or asks first where something is still open.
+pub(super) fn quit(model: &mut Model) -> Option<Effect> {
+    match still_open(model) {
+        Some(what) => {
+            model.ask(Asked::Quit(what.to_owned()));
+            None
+        }
+        None => Some(model.leave()),
+    }
+}
+
+/// Why leaving is asked about, if it is.
+fn still_open(model: &Model) -> Option<&'static str> {
+    let has_begun = !model.walk.behind.is_empty() || !model.endings.is_empty();
+    let has_fixes = model.advice.as_ref().is_some_and(|advice| !advice.plan.is_empty());
+    let mut states = model.endings.iter().map(|ending| &ending.state);
+    if model.input.pipe == Pipe::Open {
+        Some("The piped job still runs. Its output stays open after quitting, so it does not die of a broken pipe.")
+    } else if states.any(|state| matches!(state, EndingState::Sending | EndingState::Waiting)) {
+        Some("A terminated process has not exited yet.")
+    } else if has_begun && has_fixes && !model.walk.works {
+        Some("Some fixes were tried.")
+    } else {
+        None
+    }
+}

@@ -1,0 +1,89 @@
+//! Owns what becomes of a typed line and of an edited log.
+
+use crossterm::event::KeyEvent;
+
+use super::log;
+use crate::app::editor;
+use crate::app::effect::Effect;
+use crate::app::gate::Passed;
+use crate::app::model::Model;
+use crate::app::prompt::{Prompt, Purpose, Typed};
+use crate::app::region;
+
+/// More keys at once than this are no line that somebody types.
+const LONGEST_LINE: usize = 4 << 10;
+
+/// A key in the editor. Its text is read once the person is done, if it is another one.
+pub(super) fn edited(model: &mut Model, key: KeyEvent) -> Option<Effect> {
+    if !editor::key(model.input.typing.as_mut()?, key) {
+        return None;
+    }
+    let text = model.input.typing.take()?.lines().join("\n");
+    let is_unchanged = model.input.log.as_ref().is_some_and(|log| log.raw().trim_end() == text.trim_end());
+    if text.trim().is_empty() || is_unchanged {
+        return None;
+    }
+    Some(log::open(model, text, "typed".into()))
+}
+
+/// A key in the line that is typed.
+pub(super) fn prompted(model: &mut Model, key: KeyEvent) {
+    let Some(prompt) = &mut model.prompt else { return };
+    let purpose = prompt.purpose;
+    match prompt.key(key) {
+        Typed::Nothing => {}
+        Typed::Changed => changed(model),
+        Typed::Submitted => {
+            if let Some(prompt) = model.prompt.take() {
+                submitted(model, prompt);
+            }
+        }
+        Typed::Cancelled => {
+            model.prompt = None;
+            if purpose == Purpose::Filter {
+                model.processes.filter.clear();
+            }
+            region::processes::keep_selection(model);
+        }
+    }
+}
+
+fn submitted(model: &mut Model, prompt: Prompt) {
+    match prompt.purpose {
+        Purpose::Filter => {}
+        Purpose::Search => region::log::search(model, prompt.text),
+        Purpose::Command => log::ran(model, &prompt.text),
+        Purpose::Model => log::named(model, &prompt.text),
+    }
+}
+
+/// A filter acts while it is typed.
+fn changed(model: &mut Model) {
+    if let Some(Prompt { purpose: Purpose::Filter, text }) = &model.prompt {
+        let text = text.clone();
+        region::processes::filter(model, text);
+    }
+}
+
+/// What the gate made of keys while a line is typed, where a paste may be among them.
+pub(super) fn passed_to_prompt(model: &mut Model, passed: Passed) -> Option<Effect> {
+    match passed {
+        Passed::Key(key) | Passed::Typed(key) => {
+            prompted(model, key);
+            None
+        }
+        Passed::Few { text, .. } | Passed::Paste(text) => burst_into_prompt(model, text),
+    }
+}
+
+/// Keys that came at once: one line is typed as it stands, and several are a paste. No line end among them submits.
+fn burst_into_prompt(model: &mut Model, text: String) -> Option<Effect> {
+    let line = text.trim_end_matches(['\r', '\n']);
+    let is_typed = line.len() <= LONGEST_LINE && !line.contains(['\r', '\n']);
+    match &mut model.prompt {
+        Some(prompt) if is_typed => prompt.text.push_str(line),
+        _ => return log::pasted(model, text),
+    }
+    changed(model);
+    None
+}

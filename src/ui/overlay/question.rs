@@ -1,0 +1,337 @@
+//! Owns the drawing of a question: what it names, what a yes does, and whether it takes an answer.
+
+use crossterm::event::KeyCode;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use unicode_width::UnicodeWidthStr;
+
+use super::hints::{answers, not_yet};
+use super::window::Window;
+use crate::advice::release::Release;
+use crate::advice::supervisor::Supervisor;
+use crate::app::Model;
+use crate::app::action::Action;
+use crate::app::model::Source;
+use crate::app::question::{Asked, Question, Stage, Victim, workers};
+use crate::app::rows::together;
+use crate::app::victims::left_out;
+use crate::gpu::activity::Activity;
+use crate::gpu::guard::Signal;
+use crate::gpu::usage::Use;
+use crate::knowledge::diagnosis::Oom;
+use crate::text::broken;
+use crate::ui::format::{cut, cut_middle, paragraph};
+use crate::ui::theme::Theme;
+
+/// The question, and whether it has more to read than the screen has room for.
+pub(super) fn window(
+    model: &Model,
+    theme: &Theme,
+    question: &Question,
+    (width, room): (usize, usize),
+) -> (Window, bool) {
+    let (title, mut lines) = asked(model, theme, question, (width, room));
+    let is_cut = lines.len() > room || lines.iter().any(|line| line.width() > width);
+    if is_cut {
+        let rest = unread(theme, width);
+        lines.truncate(room.saturating_sub(rest.len()));
+        lines.extend(rest);
+    }
+    // The answers may take four lines where there is little room.
+    (Window { title, lines, lines_of_keys: 4, items: None, place: None }, is_cut)
+}
+
+/// In the place of the answers where a question has no room: nobody says yes to what they can't read.
+fn unread(theme: &Theme, width: usize) -> Vec<Line<'static>> {
+    let text = "Make the terminal larger to read all of this and answer.";
+    let mut lines = paragraph(text, width, theme.alarm);
+    lines.push(answers(theme, &[("Esc", "leave it")], width));
+    lines
+}
+
+fn asked(
+    model: &Model,
+    theme: &Theme,
+    question: &Question,
+    (width, rows): (usize, usize),
+) -> (String, Vec<Line<'static>>) {
+    match &question.asked {
+        Asked::End(victims, signal) => end(model, theme, (question, victims), *signal, (width, rows)),
+        Asked::Release(victim, release) => let_go(model, theme, (question, victim), release, (width, rows)),
+        Asked::Paste(text) => {
+            let more = match text.lines().count() {
+                1 => "1 more line".to_owned(),
+                lines => format!("{lines} more lines"),
+            };
+            let mut said = paragraph(&format!("A log is open already. Pasted: {more}."), width, Style::new());
+            said.push(Line::raw(""));
+            if let Some(line) = instead_of_answers(model, theme, question, width) {
+                said.push(line);
+                return ("A second paste".to_owned(), said);
+            }
+            let is_open = question.is_open(model.now);
+            let shown = if is_open { answers } else { not_yet };
+            if model.input.diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.oom != Oom::No) {
+                said.push(shown(theme, &[("e", "failed again: compare")], width));
+            }
+            let keys = [("r", "replace the log"), ("a", "append"), ("Esc", "keep the log")];
+            let in_one = shown(theme, &keys, width);
+            match in_one.width() <= width {
+                true => said.push(in_one),
+                false => said.extend(keys.map(|key| shown(theme, &[key], width))),
+            }
+            ("A second paste".to_owned(), said)
+        }
+        Asked::Quit(why) => {
+            let mut said = paragraph(why, width, Style::new());
+            said.push(Line::raw(""));
+            said.push(decide(model, theme, question, ("leave", "stay"), width));
+            ("Leave?".to_owned(), said)
+        }
+    }
+}
+
+fn end(
+    model: &Model,
+    theme: &Theme,
+    (question, victims): (&Question, &[Victim]),
+    signal: Signal,
+    (width, rows): (usize, usize),
+) -> (String, Vec<Line<'static>>) {
+    let first: Vec<&Victim> = victims.iter().filter(|victim| victim.follows.is_none()).collect();
+    let led = first.len() < victims.len();
+    let mut rest = spared(model, theme, victims, width);
+    rest.extend(caution(theme, victims, width));
+    rest.push(Line::raw(""));
+    let grace = model.config.grace.as_secs();
+    let how = match signal {
+        Signal::Kill => "It ignored SIGTERM. SIGKILL gives it no chance to save anything.".to_owned(),
+        Signal::Term | Signal::Int if led => format!(
+            "Sends SIGTERM to {} first, which should end the others. Those still running after {grace} s get SIGTERM, too. Unsaved work is lost.",
+            first.first().map_or_else(String::new, |victim| victim.key.pid.to_string())
+        ),
+        Signal::Term | Signal::Int => format!(
+            "Sends SIGTERM; unsaved work is lost. If it is still running after {grace} s, {} offers SIGKILL.",
+            model.key(Action::End)
+        ),
+    };
+    rest.extend(paragraph(&how, width, Style::new()));
+    if model.config.source == Source::Demo {
+        rest.extend(paragraph("Demo: nothing is signaled.", width, theme.alarm));
+    }
+    rest.push(Line::raw(""));
+    let yes = match (signal, victims.len()) {
+        (Signal::Kill, _) => "send SIGKILL".to_owned(),
+        (_, 1) => "terminate".to_owned(),
+        (_, many) => format!("terminate all {many}"),
+    };
+    rest.push(decide(model, theme, question, (&yes, "cancel"), width));
+    let mut lines: Vec<Line<'static>> =
+        first.iter().flat_map(|victim| named(model, theme, victim, (width, rows), victims.len() == 1)).collect();
+    let all: Vec<&Victim> = victims.iter().collect();
+    let mut warned = warnings(model, theme, &all, width);
+    let room = rows.saturating_sub(warned.len());
+    let workers = workers(victims, width, room.saturating_sub(lines.len() + rest.len()));
+    if first.len() > 1 && lines.len() + workers.len() + rest.len() > room {
+        // Where there are many, all of them in few words come before much about some.
+        let line = |victim: &&Victim| format!("{}  {}  {}", victim.key.pid, victim.holding(), victim.called());
+        lines = first.iter().map(|victim| Line::styled(cut(&line(victim), width), theme.sentence)).collect();
+    }
+    lines.extend(workers.into_iter().map(|line| Line::styled(cut(&line, width), theme.sentence)));
+    lines.extend(rest);
+    warned.extend(lines);
+    let lines = warned;
+    let title = match (signal, &first[..]) {
+        (Signal::Kill, [one]) => format!("Send SIGKILL to {}?", one.name),
+        (Signal::Kill, _) => format!("Send SIGKILL to {} processes?", victims.len()),
+        (Signal::Term | Signal::Int, [one]) if led => format!("Terminate {} and its workers?", one.name),
+        (Signal::Term | Signal::Int, [one]) => format!("Terminate {}?", one.name),
+        (Signal::Term | Signal::Int, _) => format!("Terminate {} processes?", victims.len()),
+    };
+    (title, lines)
+}
+
+/// Who works for them and gets no signal.
+fn spared(model: &Model, theme: &Theme, victims: &[Victim], width: usize) -> Vec<Line<'static>> {
+    let left = left_out(model, victims);
+    let named: Vec<String> = left.iter().map(|(pid, why)| format!("{pid} ({why})")).collect();
+    let works = if named.len() == 1 { "works for it but gets" } else { "work for it but get" };
+    match named.len() {
+        0 => Vec::new(),
+        many => paragraph(&format!("{many} more {works} no signal: {}.", named.join(", ")), width, theme.quiet),
+    }
+}
+
+/// That what is ended may not stay so, in two lines at most.
+fn caution(theme: &Theme, victims: &[Victim], width: usize) -> Vec<Line<'static>> {
+    let supervisors: Vec<&Supervisor> = victims.iter().filter_map(|victim| victim.supervisor.as_ref()).collect();
+    let text = match (&supervisors[..], victims) {
+        ([], _) => return Vec::new(),
+        ([supervisor], [_]) => supervisor.caution(),
+        // Of a launcher and its workers one is said what is so of all.
+        ([first, rest @ ..], _)
+            if victims.iter().any(|victim| victim.follows.is_some()) && rest.iter().all(|other| other == first) =>
+        {
+            first.caution()
+        }
+        _ => {
+            let mut names: Vec<String> = supervisors.iter().map(ToString::to_string).collect();
+            names.dedup();
+            cut(&format!("Some may be restarted, by {}.", names.join(", ")), width)
+        }
+    };
+    let mut lines = paragraph(&text, width, theme.alarm);
+    lines.truncate(2);
+    lines
+}
+
+/// What will be asked of whom, and every request that is sent.
+fn let_go(
+    model: &Model,
+    theme: &Theme,
+    (question, victim): (&Question, &Victim),
+    release: &Release,
+    (width, rows): (usize, usize),
+) -> (String, Vec<Line<'static>>) {
+    let mut lines = warnings(model, theme, &[victim], width);
+    lines.extend(named(model, theme, victim, (width, rows), true));
+    lines.push(Line::raw(""));
+    lines.extend(paragraph(&format!("{}? {}", release.asks(), release.way.means), width, Style::new()));
+    lines.extend(release.requests().iter().flat_map(|request| paragraph(request, width, theme.quiet)));
+    if model.config.source == Source::Demo {
+        lines.extend(paragraph("Demo: nothing is sent.", width, theme.alarm));
+    }
+    lines.push(Line::raw(""));
+    lines.push(decide(model, theme, question, ("ask it", "cancel"), width));
+    ("Ask for its memory?".to_owned(), lines)
+}
+
+/// What has to be seen first: whose they are where they are not the viewer's, and which of them are at work.
+fn warnings(model: &Model, theme: &Theme, victims: &[&Victim], width: usize) -> Vec<Line<'static>> {
+    let mut said = Vec::new();
+    let mut owners: Vec<&str> = victims.iter().filter(|victim| !victim.yours).map(|victim| &*victim.user).collect();
+    owners.dedup();
+    if !owners.is_empty() {
+        said.push(format!("OWNED BY {}, not you", owners.join(", ")));
+    }
+    let at_work = |victim: &&&Victim| match model.activity_of(victim.key) {
+        Activity::Busy(used) => Some((victim.key.pid, in_percent(used))),
+        Activity::Idle(_) | Activity::Unknown => None,
+    };
+    let busy: Vec<(u32, String)> = victims.iter().filter_map(|victim| at_work(&victim)).collect();
+    match (&busy[..], victims) {
+        ([], _) => {}
+        ([(_, used)], [_]) => said.push(format!("BUSY: {used}")),
+        (busy, _) => {
+            let each: Vec<String> = busy.iter().map(|(pid, used)| format!("{pid} ({used})")).collect();
+            said.push(format!("BUSY: {}", each.join(", ")));
+        }
+    }
+    said.into_iter().map(|text| Line::styled(cut(&text, width), theme.alarm)).collect()
+}
+
+/// What a process was seen to use.
+fn in_percent(used: Use) -> String {
+    let gpu = used.gpu_percent.filter(|percent| *percent > 0).map(|percent| format!("{percent} % GPU"));
+    let cpu = used.cpu_percent.filter(|percent| *percent > 0).map(|percent| format!("{percent} % CPU"));
+    let both: Vec<String> = gpu.into_iter().chain(cpu).collect();
+    if both.is_empty() { "in use".to_owned() } else { both.join(", ") }
+}
+
+/// Whether it works, in a few words.
+fn at_work(activity: Activity) -> String {
+    match activity {
+        Activity::Busy(used) => format!("busy: {}", in_percent(used)),
+        Activity::Idle(_) => format!("{activity}: 0 % GPU, 0 % CPU"),
+        Activity::Unknown => "busy or idle: not known yet".to_owned(),
+    }
+}
+
+/// Who it is on one line and what speaks for it on another; the whole command line where there is one victim only.
+fn named(
+    model: &Model,
+    theme: &Theme,
+    victim: &Victim,
+    (width, rows): (usize, usize),
+    alone: bool,
+) -> Vec<Line<'static>> {
+    let what = victim.what.clone().unwrap_or_else(|| victim.command.clone());
+    let first = format!("{}  {what}", victim.key.pid);
+    let is_whole = first.width() <= width && victim.what.as_ref().is_none_or(|what| *what == victim.command);
+    let mut lines = vec![Line::styled(cut(&first, width), theme.sentence)];
+    if alone && !is_whole {
+        lines.extend(command_line(&victim.command, theme, (width, rows)));
+    }
+    let whose = if victim.yours { "yours".to_owned() } else { format!("{}'s", victim.user) };
+    let now = model.snapshot().map(|snapshot| snapshot.taken_at);
+    let since = match victim.started_at.zip(now) {
+        Some((then, now)) => format!("started {} ago", then.age_at(now)),
+        None => "start unknown".to_owned(),
+    };
+    let mut facts = format!("{whose} · {since} · {}", victim.holding());
+    let together = model.snapshot().and_then(|snapshot| Some((together(snapshot, victim.key)?, snapshot)));
+    if let Some((bytes, snapshot)) = together
+        && !snapshot.below(victim.key).is_empty()
+    {
+        facts.push_str(&format!(" · {bytes} together"));
+    }
+    let activity = model.activity_of(victim.key);
+    if alone {
+        lines.push(Line::raw(cut(&facts, width)));
+        let known = std::iter::once(at_work(activity)).chain(victim.evidence.iter().cloned());
+        facts = known.collect::<Vec<_>>().join(" · ");
+    } else {
+        facts.push_str(&format!(" · {activity}"));
+    }
+    lines.push(Line::styled(cut(&facts, width), theme.quiet));
+    lines
+}
+
+/// A command line in up to three lines, so that neither the script nor its arguments are lost; in one where
+/// there is little room.
+fn command_line(command: &str, theme: &Theme, (width, rows): (usize, usize)) -> Vec<Line<'static>> {
+    let most = if rows >= 18 { 3 } else { 1 };
+    let (program, rest) = command.split_once(' ').unwrap_or((command, ""));
+    // Of the program its name says enough; its folder may take all the room.
+    let name = program.rsplit('/').next().unwrap_or(program);
+    let whole = if command.width() <= width { command.to_owned() } else { format!("{name} {rest}") };
+    let mut lines = broken(&whole, width);
+    if lines.len() > most {
+        lines = broken(&cut_middle(&whole, width * most), width);
+        lines.truncate(most);
+    }
+    lines.into_iter().map(|line| Line::styled(line, theme.quiet)).collect()
+}
+
+/// The last line of a question that is answered with yes or no.
+fn decide(model: &Model, theme: &Theme, question: &Question, (yes, no): (&str, &str), width: usize) -> Line<'static> {
+    if let Some(line) = instead_of_answers(model, theme, question, width) {
+        return line;
+    }
+    match (question.stage(model.now), question.wants_pid()) {
+        (Stage::Open(typed), Some(pid)) => {
+            let mut spans = vec![Span::styled(format!("Type {pid} and Enter to {yes}: {typed}_   "), theme.sentence)];
+            spans.extend(answers(theme, &[("n", no)], width).spans);
+            Line::from(spans)
+        }
+        (Stage::Open(_), None) => answers(theme, &[("y", yes), ("n", no)], width),
+        // Esc and n are taken at any time.
+        _ => {
+            let mut spans = not_yet(theme, &[("y", yes)], width).spans;
+            spans.extend([Span::raw("  "), Span::styled("[n]", theme.key), Span::raw(format!(" {no}"))]);
+            Line::from(spans)
+        }
+    }
+}
+
+/// That an answer was taken, or came too early.
+fn instead_of_answers(model: &Model, theme: &Theme, question: &Question, width: usize) -> Option<Line<'static>> {
+    let goes_on = theme.sign("…", "...");
+    let text = match question.stage(model.now) {
+        Stage::Open(_) | Stage::Reading { hurried: false } => return None,
+        Stage::Reading { hurried: true } => format!("Read first{goes_on} that key came too early."),
+        Stage::Sending(KeyCode::Char(letter)) => format!("{letter}: sending{goes_on} any other key cancels"),
+        Stage::Sending(_) => format!("Sending{goes_on} any key cancels"),
+    };
+    Some(Line::styled(cut(&text, width), theme.alarm))
+}
