@@ -66,6 +66,8 @@ pub enum Action {
     Actions,
     /// Sort the processes by the next column.
     Sort,
+    /// Use the next set of colors.
+    Theme,
     Help,
     /// Stop until the shell brings the program back.
     Suspend,
@@ -90,6 +92,7 @@ impl Action {
                 | Action::Zoom
                 | Action::Log
                 | Action::About
+                | Action::Theme
                 | Action::Help
         )
     }

@@ -28,10 +28,10 @@ pub(crate) enum Paragraph {
 }
 
 impl Paragraph {
-    /// Its lines at this width, without the label. Unless the pane has the screen to itself, reasons and what to do next are
-    /// shortened: the command is what has to be read.
-    pub(crate) fn wrapped(&self, width: usize, is_zoomed: bool) -> Vec<String> {
-        if let (Paragraph::Labeled(_, text), false) = (self, is_zoomed) {
+    /// Its lines at this width, without the label. Unless all of it is shown, reasons and what to do next are shortened: the
+    /// command is what has to be read.
+    pub(crate) fn wrapped(&self, width: usize, is_in_full: bool) -> Vec<String> {
+        if let (Paragraph::Labeled(_, text), false) = (self, is_in_full) {
             return shortened(text, width.saturating_sub(LABEL).max(10), MOST_LINES);
         }
         let (text, indent) = match self {
@@ -46,8 +46,11 @@ impl Paragraph {
     }
 }
 
-/// Lines of a labeled text, unless the pane has the screen to itself.
+/// Lines of a labeled text, unless it is shown in full.
 const MOST_LINES: usize = 2;
+
+/// A screen of this size has room for all of it beside everything else.
+const SHOWS_ALL: (u16, u16) = (160, 50);
 
 /// The width of the labels' column.
 pub(crate) const LABEL: usize = 11;
@@ -60,13 +63,18 @@ pub(crate) fn paragraphs(model: &Model) -> Vec<Paragraph> {
     }
 }
 
+/// Whether no reason is shortened: the pane has the screen to itself, or the screen is large.
+pub(crate) fn is_in_full(model: &Model) -> bool {
+    model.zoomed || model.size.0 >= SHOWS_ALL.0 && model.size.1 >= SHOWS_ALL.1
+}
+
 /// How many lines that takes at this width, and how many of them may not be cut: the command and what to do.
 pub(crate) fn heights(model: &Model, width: usize) -> (usize, usize) {
     // On a large screen the keys have a line.
     let keys = usize::from(!model.is_small());
     let (mut wanted, mut least) = (keys, keys);
     for paragraph in paragraphs(model) {
-        let lines = paragraph.wrapped(width, model.zoomed).len();
+        let lines = paragraph.wrapped(width, is_in_full(model)).len();
         wanted += lines;
         if matches!(paragraph, Paragraph::Command(_) | Paragraph::Do(_)) {
             least += lines;

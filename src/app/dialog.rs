@@ -10,6 +10,9 @@ use super::question::{Asked, Question};
 /// How long a notice stays.
 pub(crate) const NOTICE: Duration = Duration::from_secs(8);
 
+/// After this long a person has read a notice, if they press a key.
+const READ: Duration = Duration::from_secs(1);
+
 impl Model {
     /// How the key of this action is written: `[x]`.
     pub fn key(&self, action: Action) -> String {
@@ -19,6 +22,11 @@ impl Model {
     /// Shows a notice at the foot of the screen.
     pub(crate) fn say(&mut self, text: impl Into<String>) {
         self.notice = Some((text.into(), self.now));
+    }
+
+    /// Removes a notice that can have been read, because the person goes on.
+    pub(crate) fn forget_read_notice(&mut self) {
+        self.notice.take_if(|(_, said)| self.now.saturating_sub(*said) >= READ);
     }
 
     /// Removes a notice that has been shown long enough.

@@ -61,7 +61,7 @@ pub const BINDINGS: &[Binding] = &[
     at(Region::Steps, key(KeyCode::Char('r'), Action::Command, "r", "edit command")),
     at(Region::Steps, key(KeyCode::Char('m'), Action::Model, "m", "set model")),
     at(Region::Steps, key(KeyCode::Char('f'), Action::Fit, "f", "fit")),
-    at(Region::Processes, key(KeyCode::Enter, Action::Enter, "Enter", "copy command")),
+    at(Region::Processes, key(KeyCode::Enter, Action::Enter, "Enter", "copy kill command")),
     at(Region::Processes, key(KeyCode::Char(' '), Action::Mark, "Space", "mark")),
     at(Region::Processes, key(KeyCode::Char('/'), Action::Search, "/", "filter")),
     at(Region::Processes, key(KeyCode::Char('t'), Action::Sort, "t", "sort")),
@@ -94,6 +94,7 @@ pub const BINDINGS: &[Binding] = &[
     key(KeyCode::End, Action::Last, "End", ""),
     key(KeyCode::Char('z'), Action::Zoom, "z", "zoom"),
     key(KeyCode::Char('p'), Action::Pause, "p", "pause"),
+    key(KeyCode::Char('T'), Action::Theme, "T", "next theme"),
     key(KeyCode::Char('W'), Action::Report, "W", "write report"),
     key(KeyCode::Char('R'), Action::Reread, "R", "reread file"),
     key(KeyCode::Char(':'), Action::Actions, ":", "commands"),
@@ -139,6 +140,7 @@ pub const NAMES: &[(&str, Action)] = &[
     ("last", Action::Last),
     ("zoom", Action::Zoom),
     ("pause", Action::Pause),
+    ("theme", Action::Theme),
     ("actions", Action::Actions),
     ("report", Action::Report),
     ("help", Action::Help),
@@ -220,9 +222,9 @@ impl Keymap {
         of_action.clone().find(|binding| binding.region.is_none()).or_else(|| of_action.next())
     }
 
-    /// What a person can pick from when they know no key: each action once, with its key, those that hold every
-    /// letter of `wanted` in its order, the closest first.
-    pub fn actions(&self, wanted: &str) -> Vec<&Binding> {
+    /// What a person can pick from when they know no key: each action once, with its key, if its words, a synonym or its
+    /// letters in their order match `wanted`. The closest come first; of equally close ones, those of this region.
+    pub fn actions(&self, wanted: &str, region: Region) -> Vec<&Binding> {
         let mut seen = Vec::new();
         let mut found: Vec<(usize, &Binding)> = Vec::new();
         for binding in self.0.iter().filter(|binding| !binding.words.is_empty() && binding.action.can_be_picked()) {
@@ -230,25 +232,67 @@ impl Keymap {
                 continue;
             }
             seen.push((binding.action, binding.region));
-            found.extend(distance(wanted, binding.words).map(|distance| (distance, binding)));
+            found.extend(distance(wanted, binding).map(|distance| (distance, binding)));
         }
-        found.sort_by_key(|(distance, _)| *distance);
+        found.sort_by_key(|(distance, binding)| (*distance, binding.region.is_some_and(|other| other != region)));
         found.into_iter().map(|(_, binding)| binding).collect()
     }
 }
 
-/// How far the words are from what was typed: where it stands in them, or else, scattered, how many letters lie between.
-fn distance(wanted: &str, words: &str) -> Option<usize> {
-    let (wanted, words) = (wanted.trim().to_lowercase(), words.to_lowercase());
+/// What other programs call an action, and what people type for it.
+const SYNONYMS: &[(Action, &[&str])] = &[
+    (Action::End, &["kill", "terminate", "signal", "stop", "end", "sigterm", "sigkill", "free"]),
+    (Action::Skip, &["ignore"]),
+    (Action::Back, &["undo", "revert"]),
+    (Action::Works, &["solved", "fixed", "done", "success"]),
+    (Action::DidNotHelp, &["no", "useless"]),
+    (Action::FailedAgain, &["crashed", "again", "new error"]),
+    (Action::Command, &["command line", "arguments", "run"]),
+    (Action::Model, &["model", "name"]),
+    (Action::Fit, &["arithmetic", "sizes", "context", "size"]),
+    (Action::Mark, &["select"]),
+    (Action::Search, &["find", "grep", "filter"]),
+    (Action::Sort, &["order"]),
+    (Action::Previous, &["back"]),
+    (Action::Copy, &["yank", "clipboard"]),
+    (Action::About, &["explain", "info", "entry", "details"]),
+    (Action::Rules, &["reasons", "evidence", "sums", "rules"]),
+    (Action::Log, &["traceback", "error"]),
+    (Action::LogThatWorked, &["diff", "good", "changed"]),
+    (Action::Symptoms, &["symptoms", "no log"]),
+    (Action::Zoom, &["full screen", "maximize"]),
+    (Action::Pause, &["freeze", "resume"]),
+    (Action::Theme, &["colors", "colours", "theme", "dark", "light"]),
+    (Action::Report, &["save", "export", "share", "markdown"]),
+    (Action::Reread, &["reload", "refresh"]),
+    (Action::Help, &["keys", "shortcuts", "glossary", "manual"]),
+    (Action::Quit, &["exit", "leave", "close"]),
+];
+
+/// A synonym is further away than the action's own words, and scattered letters are further still.
+const OF_A_SYNONYM: usize = 500;
+const SCATTERED: usize = 1000;
+
+/// How far a command is from what was typed: where it stands in its words or in a synonym, or else, scattered, how many
+/// letters lie between.
+fn distance(wanted: &str, binding: &Binding) -> Option<usize> {
+    let (wanted, words) = (wanted.trim().to_lowercase(), binding.words.to_lowercase());
+    let mut synonyms = SYNONYMS.iter().filter(|(action, _)| *action == binding.action).flat_map(|(_, words)| *words);
+    if synonyms.clone().any(|synonym| **synonym == *wanted) {
+        return Some(0);
+    }
     if let Some(at) = words.find(&wanted) {
         return Some(at);
+    }
+    if synonyms.any(|synonym| synonym.contains(&wanted)) {
+        return Some(OF_A_SYNONYM);
     }
     let mut letters = words.char_indices();
     let mut last = 0;
     for letter in wanted.chars() {
         last = letters.find(|(_, other)| *other == letter)?.0;
     }
-    Some(1000 + last)
+    Some(SCATTERED + last)
 }
 
 /// What is wrong with a key of one's own.
@@ -351,12 +395,22 @@ mod tests {
     #[test]
     fn an_action_is_found_by_a_few_of_its_letters_the_closest_first() {
         let keys = Keymap::default();
-        let found = |wanted: &str| keys.actions(wanted).first().map(|binding| binding.action);
+        let found = |wanted: &str| keys.actions(wanted, Region::Steps).first().map(|binding| binding.action);
         assert_eq!(found("zoom"), Some(Action::Zoom));
         assert_eq!(found("fit"), Some(Action::Fit));
         assert_eq!(found("fld agn"), Some(Action::FailedAgain));
         assert_eq!(found("no such thing"), None);
-        let all = keys.actions("");
+        let meant =
+            [("kill", Action::End), ("terminate", Action::End), ("signal", Action::End), ("model", Action::Model)];
+        let meant =
+            meant.into_iter().chain([("sort", Action::Sort), ("theme", Action::Theme), ("colors", Action::Theme)]);
+        for (word, action) in meant {
+            assert_eq!(found(word), Some(action), "{word}");
+        }
+        let all = keys.actions("", Region::Steps);
+        let elsewhere = |at: usize| all[at].region.is_some_and(|region| region != Region::Steps);
+        let first = (0..all.len()).find(|at| elsewhere(*at)).unwrap();
+        assert!((first..all.len()).all(elsewhere), "the keys of other regions come last");
         assert!(all.len() > 20 && !all.iter().any(|binding| matches!(binding.action, Action::Move(_))));
     }
 

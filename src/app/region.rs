@@ -96,7 +96,7 @@ pub(crate) fn show_log(model: &mut Model) {
 
 fn copy(model: &mut Model) -> Option<Effect> {
     let text = match model.focus {
-        Region::Processes => processes::command_line(model),
+        Region::Processes => return processes::copy_command_to_end(model),
         Region::Input => log::decisive_line(model),
         Region::Steps => fixes::command(model),
     };

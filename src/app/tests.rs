@@ -860,7 +860,7 @@ fn a_search_takes_a_line_that_comes_at_once_and_a_log_is_still_a_log() {
     session.burst("out of memory\n", &[KeyEvent::from(KeyCode::Enter)]);
     session.press(KeyCode::Backspace);
     assert_eq!(session.model.prompt.as_ref().unwrap().text, "out of memor");
-    session.burst(&torch_log(), &[KeyEvent::from(KeyCode::Enter)]);
+    session.burst(&format!("{}again\n", torch_log()), &[KeyEvent::from(KeyCode::Enter)]);
     session.wait(ms(200));
     assert!(session.model.prompt.is_none());
     assert!(matches!(session.model.question.as_ref().unwrap().asked, Asked::Paste(_)));

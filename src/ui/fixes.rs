@@ -4,6 +4,7 @@
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::Line;
+use unicode_width::UnicodeWidthStr;
 
 use super::format::{cut, exactly, paragraph};
 use super::pane;
@@ -17,9 +18,7 @@ use crate::app::walk::{Behind, Mark};
 use crate::memory::Is;
 use crate::units::Bytes;
 
-/// Columns of what a fix frees, of whether it is enough, and the least of what it costs.
-const FREES: usize = 6;
-const ENOUGH: usize = 9;
+/// Columns that the cost keeps where not everything has room.
 const COST: usize = 14;
 
 pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, targets: &mut Vec<Target>) {
@@ -29,11 +28,12 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
     let ahead = model.steps_ahead();
     let inner = pane::region(model, theme, " Fixes ".to_owned(), Region::Steps, area, picture);
     let (width, height) = (usize::from(inner.width), usize::from(inner.height));
+    let columns = Columns::of(&ahead, theme, width);
     let mut above = last_proofs(model, theme, width, height.saturating_sub(3));
     if ahead.is_empty() {
         above.extend(paragraph(&format!(" {}", no_fixes(model)), width, theme.quiet));
     } else {
-        above.push(heading(model, theme, &ahead, width));
+        above.push(heading(model, theme, &ahead, &columns));
     }
     let taken = above.len();
     picture.lines(Rect { height: u16::try_from(taken).unwrap_or(u16::MAX).min(inner.height), ..inner }, above);
@@ -52,11 +52,12 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
     };
     for number in (first..count).take(room_for_rows) {
         let line = match (model.walk.behind.get(number), number.checked_sub(behind)) {
-            (Some(left), _) => tried(left, number + 1, theme, width),
+            (Some(left), _) => tried(left, theme, width),
             (None, Some(place)) => {
                 targets.extend(pane::line_target(body, lines.len(), Click::Step(place)));
                 let Some(planned) = ahead.get(place) else { continue };
-                row(model, theme, planned, number + 1, width, cursor == Some(place))
+                let columns = &columns;
+                row(model, theme, planned, (place + 1, columns), width, cursor == Some(place))
             }
             (None, None) => continue,
         };
@@ -83,7 +84,7 @@ fn last_proofs(model: &Model, theme: &Theme, width: usize, room: usize) -> Vec<L
     kept.into_iter().rev().flatten().collect()
 }
 
-fn heading(model: &Model, theme: &Theme, ahead: &[&PlannedFix], width: usize) -> Line<'static> {
+fn heading(model: &Model, theme: &Theme, ahead: &[&PlannedFix], columns: &Columns) -> Line<'static> {
     let on_its_way = model.advice.as_ref().is_some_and(|advice| advice.on_its_way);
     let name = match (on_its_way, enough_together(model, ahead)) {
         (true, _) => "IF IT FAILS AGAIN".to_owned(),
@@ -91,14 +92,9 @@ fn heading(model: &Model, theme: &Theme, ahead: &[&PlannedFix], width: usize) ->
         (false, None) if model.is_small() => "FIXES".to_owned(),
         (false, None) => String::new(),
     };
-    let columns = Columns::of(width);
-    let text = format!(
-        " {} {:>FREES$}  {:<ENOUGH$} {}",
-        exactly(&name, columns.title + 3),
-        "FREES",
-        "ENOUGH",
-        cut("COST", columns.cost)
-    );
+    let Columns { title, frees, enough, cost } = *columns;
+    let text =
+        format!(" {} {:>frees$}  {:<enough$} {}", exactly(&name, title + 3), "FREES", "ENOUGH", cut("COST", cost));
     Line::styled(text, if model.focus == Region::Steps { theme.title } else { theme.quiet })
 }
 
@@ -118,44 +114,58 @@ fn enough_together(model: &Model, ahead: &[&PlannedFix]) -> Option<String> {
         sum = sum.plus(planned.frees_bytes.unwrap_or(Bytes::ZERO));
         // Of one alone the plan has judged.
         if sum >= missing && at > 0 {
-            let from = model.walk.behind.len() + 1;
-            return Some(format!("{from}–{} together: {sum}", from + at));
+            return Some(format!("1–{} together: {sum}", at + 1));
         }
     }
     None
 }
 
-/// The columns of the table at this width; the title is the last to be cut.
+/// The columns of the table, as wide as what stands in them; the cost gives way first, and then the title.
 struct Columns {
     title: usize,
+    frees: usize,
+    enough: usize,
     cost: usize,
 }
 
 impl Columns {
-    fn of(width: usize) -> Columns {
-        let numbers = FREES + 2 + ENOUGH + 1 + 5;
-        let cost = width.saturating_sub(numbers + 40).clamp(COST, 36);
-        Columns { title: width.saturating_sub(numbers + cost), cost }
+    fn of(ahead: &[&PlannedFix], theme: &Theme, width: usize) -> Columns {
+        let frees = widest(ahead, "FREES", |planned| frees_of(planned, theme));
+        let enough = widest(ahead, "ENOUGH", |planned| enough_of(planned.enough).to_owned());
+        // The pointer, the number, and the blanks between the columns.
+        let rest = width.saturating_sub(5 + 1 + frees + 2 + enough + 1);
+        let title = widest(ahead, "", |planned| planned.title.clone());
+        let cost = widest(ahead, "COST", |planned| cost_of(planned).to_owned());
+        let cost = cost.min(rest.saturating_sub(title).max(COST));
+        Columns { title: rest.saturating_sub(cost), frees, enough, cost }
     }
+}
+
+/// The width of a column: of its heading or of the widest text in it.
+fn widest(ahead: &[&PlannedFix], heading: &str, text: impl Fn(&PlannedFix) -> String) -> usize {
+    ahead.iter().map(|planned| text(planned).width()).max().unwrap_or(0).max(heading.width())
+}
+
+fn cost_of(planned: &PlannedFix) -> &str {
+    if planned.costs == "nothing" { "none" } else { planned.costs.as_str() }
 }
 
 fn row(
     model: &Model,
     theme: &Theme,
     planned: &PlannedFix,
-    number: usize,
+    (number, columns): (usize, &Columns),
     width: usize,
     is_current: bool,
 ) -> Line<'static> {
-    let columns = Columns::of(width);
+    let (frees_width, enough_width) = (columns.frees, columns.enough);
     let pointer = if is_current { theme.sign("▸", ">") } else { " " };
-    let cost = if planned.costs == "nothing" { "none" } else { planned.costs.as_str() };
     let text = format!(
-        " {pointer}{number:>2} {} {:>FREES$}  {:<ENOUGH$} {}",
+        " {pointer}{number:>2} {} {:>frees_width$}  {:<enough_width$} {}",
         exactly(&planned.title, columns.title),
-        frees(planned, theme),
-        enough(planned.enough),
-        cut(cost, columns.cost)
+        frees_of(planned, theme),
+        enough_of(planned.enough),
+        cut(cost_of(planned), columns.cost)
     );
     let style = match (is_current, model.focus == Region::Steps) {
         (true, true) => theme.selected,
@@ -166,7 +176,7 @@ fn row(
 }
 
 /// In GiB; a fix that needs no memory freed has none to show.
-fn frees(planned: &PlannedFix, theme: &Theme) -> String {
+fn frees_of(planned: &PlannedFix, theme: &Theme) -> String {
     let frees_nothing =
         planned.room_on.is_some() || planned.waits_for.is_some() || planned.fix == crate::knowledge::FixId::RUN_AGAIN;
     match (planned.frees_bytes, planned.frees_is) {
@@ -177,7 +187,7 @@ fn frees(planned: &PlannedFix, theme: &Theme) -> String {
     }
 }
 
-fn enough(enough: Enough) -> &'static str {
+fn enough_of(enough: Enough) -> &'static str {
     match enough {
         Enough::Yes => "yes",
         Enough::Likely => "likely",
@@ -188,13 +198,13 @@ fn enough(enough: Enough) -> &'static str {
     }
 }
 
-fn tried(behind: &Behind, number: usize, theme: &Theme, width: usize) -> Line<'static> {
+fn tried(behind: &Behind, theme: &Theme, width: usize) -> Line<'static> {
     let (mark, word) = match behind.mark {
         Mark::Taken => (theme.sign("✓", "+"), "taken"),
         Mark::DidNotHelp => (theme.sign("✗", "x"), "did not help"),
         Mark::Skipped => (theme.sign("–", "-"), "skipped"),
     };
-    Line::styled(cut(&format!(" {mark}{number:>2} {} ({word})", behind.title), width), theme.quiet)
+    Line::styled(cut(&format!(" {mark}   {} ({word})", behind.title), width), theme.quiet)
 }
 
 fn no_fixes(model: &Model) -> &'static str {

@@ -41,6 +41,12 @@ impl Palette {
         ("colour-blind", Palette::ColourBlind),
         ("none", Palette::None),
     ];
+
+    /// The next one in that order, with its name.
+    pub(crate) fn next(self) -> (&'static str, Palette) {
+        let mut following = Palette::NAMES.into_iter().cycle().skip_while(|(_, palette)| *palette != self).skip(1);
+        following.next().unwrap_or(("terminal", Palette::Terminal))
+    }
 }
 
 /// What does not change while the program runs.

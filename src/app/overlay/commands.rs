@@ -21,7 +21,7 @@ impl Overlay for Commands {
     }
 
     fn body(&self, model: &Model) -> Body {
-        let found = model.config.keys.actions(&self.wanted).into_iter();
+        let found = model.config.keys.actions(&self.wanted, model.focus).into_iter();
         let items = found.map(|binding| Item {
             key: Some(binding.shown.to_string()),
             words: format!("{}{}", binding.words, binding.place()),
@@ -54,7 +54,9 @@ impl Commands {
     /// Does the selected command in the region where it means something.
     fn pick(&self, model: &mut Model, at: usize) -> Outcome {
         let keys = std::sync::Arc::clone(&model.config.keys);
-        let Some(picked) = keys.actions(&self.wanted).get(at).copied() else { return Outcome::Closes(Vec::new()) };
+        let Some(picked) = keys.actions(&self.wanted, model.focus).get(at).copied() else {
+            return Outcome::Closes(Vec::new());
+        };
         model.focus = picked.region.unwrap_or(model.focus);
         // Enter chose it here, and Enter asks about no signal: typed text may contain `:`, a word and Enter.
         let instead = match picked.action {

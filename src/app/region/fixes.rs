@@ -94,14 +94,14 @@ pub(super) fn skip(model: &mut Model) {
 
 /// Undoes the last fix that was taken, skipped or marked.
 pub(super) fn back(model: &mut Model) {
-    if model.walk.behind.pop().is_none() {
-        model.say("Nothing to undo.");
-    } else {
-        // What the notice says of the fix is no longer true.
-        model.notice = None;
-    }
-    model.walk.cursor = None;
+    let Some(undone) = model.walk.behind.pop() else {
+        return model.say("Nothing to undo.");
+    };
+    // What the notice says of the fix is no longer true.
+    model.notice = None;
     advise_anew(model);
+    let is_ahead = model.steps_ahead().iter().any(|step| StepId::of(step) == undone.id);
+    model.walk.cursor = if is_ahead { Some(undone.id) } else { None };
 }
 
 /// The fix that was just taken, else the selected one, did not help: neither it nor a weaker one is offered again.

@@ -114,8 +114,3 @@ pub(super) fn copy_command_to_end(model: &mut Model) -> Option<Effect> {
         }
     }
 }
-
-/// The command line of the selected process.
-pub(super) fn command_line(model: &Model) -> Option<String> {
-    model.selected()?.process.command.known().cloned()
-}

@@ -7,9 +7,14 @@ use crate::app::action::Action;
 use crate::app::effect::Effect;
 use crate::app::gate::Passed;
 use crate::app::model::{Model, Region};
+use crate::app::overlay::commands::Commands;
 
-/// A shorter burst is two fingers on the keyboard, not a log.
-const SHORTEST_PASTE: usize = 4;
+/// Shorter text on one line is two fingers on the keyboard, or a word that a slow line delivered at once.
+const SHORTEST_LOG: usize = 12;
+/// The same where a log is open: nobody is asked about replacing it because of a few words.
+const SHORTEST_SECOND_LOG: usize = 60;
+/// No name of a command is longer.
+const LONGEST_COMMAND: usize = 24;
 
 /// Keys that are certain by now act; a paste that came as keys goes where pastes go.
 pub(super) fn let_through(model: &mut Model, passed: Vec<Passed>) -> Vec<Effect> {
@@ -37,12 +42,52 @@ fn one(model: &mut Model, passed: Passed) -> Vec<Effect> {
             too_fast(model, &text);
             Vec::new()
         }
-        Passed::Paste(text) if text.trim().chars().count() < SHORTEST_PASTE => {
-            too_fast(model, &text);
-            Vec::new()
-        }
-        Passed::Paste(text) => log::pasted(model, text).into_iter().collect(),
+        Passed::Paste(text) => match meant(model, &text) {
+            Meant::Log => log::pasted(model, text).into_iter().collect(),
+            Meant::Command(name) => {
+                model.open(Commands { wanted: name });
+                Vec::new()
+            }
+            Meant::MoreOfCommand(letters) => {
+                if let Some(typed) = model.overlay.as_mut().and_then(|open| open.overlay.typed()) {
+                    typed.push_str(&letters);
+                }
+                Vec::new()
+            }
+            Meant::Nothing => {
+                too_fast(model, &text);
+                Vec::new()
+            }
+        },
     }
+}
+
+/// What text can mean that came at once as keys.
+enum Meant {
+    Log,
+    /// `:` and a word: the list of commands with that word.
+    Command(String),
+    /// Letters for the list of commands that is open.
+    MoreOfCommand(String),
+    Nothing,
+}
+
+/// A slow line delivers typed words at once, too, and neither of them may ask about replacing the log. A paste that a
+/// terminal marks does not come this way.
+fn meant(model: &mut Model, text: &str) -> Meant {
+    let line = text.trim();
+    let length = line.chars().count();
+    let is_one_line = !line.contains(['\r', '\n']);
+    let is_word = length <= LONGEST_COMMAND && is_one_line;
+    if is_word && model.overlay.as_mut().is_some_and(|open| open.overlay.typed().is_some()) {
+        return Meant::MoreOfCommand(line.to_owned());
+    }
+    if is_word && let Some(name) = line.strip_prefix(':') {
+        return Meant::Command(name.trim().to_owned());
+    }
+    let is_first = model.input.log.is_none() && model.input.awaited.is_none();
+    let shortest = if is_first { SHORTEST_LOG } else { SHORTEST_SECOND_LOG };
+    if !is_one_line || length >= shortest { Meant::Log } else { Meant::Nothing }
 }
 
 fn too_fast(model: &mut Model, text: &str) {

@@ -3,6 +3,7 @@
 use crate::app::action::Action;
 use crate::app::effect::Effect;
 use crate::app::model::{Model, Pipe};
+use crate::app::overlay::symptoms::Symptoms;
 use crate::app::question::Asked;
 use crate::app::region::processes;
 use crate::app::summary;
@@ -51,6 +52,22 @@ pub(super) fn suspend(model: &mut Model) -> Option<Effect> {
     let quit = model.key(Action::Quit);
     model.say(format!("There is no shell here to suspend to; {quit} quits."));
     None
+}
+
+/// Lists what people see when memory runs out, for whoever has no log.
+pub(super) fn pick_symptom(model: &mut Model) {
+    if model.input.log.is_none() {
+        return model.toggle(Symptoms);
+    }
+    let about = model.key(Action::About);
+    model.say(format!("A log is open: {about} explains its error. Paste another log to replace it."));
+}
+
+/// Uses the next set of colors until the program ends; `config.ron` keeps one.
+pub(super) fn next_theme(model: &mut Model) {
+    let (name, palette) = model.config.palette.next();
+    model.config.palette = palette;
+    model.say(format!("Theme: {name}. To keep it, set theme: \"{name}\" in config.ron."));
 }
 
 /// Leaves, or asks first where something is still open.

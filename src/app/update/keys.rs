@@ -13,7 +13,6 @@ use crate::app::layout::page_height;
 use crate::app::model::{Model, Region};
 use crate::app::overlay::commands::Commands;
 use crate::app::overlay::help::Help;
-use crate::app::overlay::symptoms::Symptoms;
 use crate::app::overlay::{Body, about, reasons, trial};
 use crate::app::region;
 use crate::app::scroll::{TO_THE_END, TO_THE_START};
@@ -28,6 +27,7 @@ pub(super) fn pressed(model: &mut Model, key: KeyEvent, at: Duration) -> Vec<Eff
         let leaves = is_ctrl_c(key) || key.code == KeyCode::Char('q');
         return if leaves { vec![model.leave()] } else { Vec::new() };
     }
+    model.forget_read_notice();
     let passed = if model.question.is_some() {
         match answers::heard(model, key, at) {
             Ok(effects) => return effects,
@@ -119,8 +119,9 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Report => return commands::report(model).into_iter().collect(),
         Action::Zoom => model.zoomed = !model.zoomed,
         Action::Pause => model.feed.paused = !model.feed.paused,
+        Action::Theme => commands::next_theme(model),
         Action::Help => model.open(Help),
-        Action::Symptoms => model.toggle(Symptoms),
+        Action::Symptoms => commands::pick_symptom(model),
         Action::Suspend => return commands::suspend(model).into_iter().collect(),
         Action::Quit => return commands::quit(model).into_iter().collect(),
         of_region => return region::act(model, of_region),

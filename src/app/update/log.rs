@@ -58,6 +58,10 @@ pub(crate) fn pasted(model: &mut Model, text: String) -> Option<Effect> {
         model.notice = None;
         return Some(Effect::ReadLogThatWorked(text));
     }
+    if model.input.log.as_ref().is_some_and(|log| log.raw().trim() == text.trim()) {
+        model.say("This log is open already.");
+        return None;
+    }
     let there = model.input.log.is_some() || model.input.awaited.is_some();
     if there && model.walk.before.is_none() {
         model.ask(Asked::Paste(text));
