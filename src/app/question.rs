@@ -70,7 +70,20 @@ impl Victim {
         Running { command: self.command.clone(), image: self.image }
     }
 
-    /// What it holds and where, in a few words.
+    /// Its PID, memory and name.
+    pub fn in_one_line(&self) -> String {
+        format!("{}  {}  {}", self.key.pid, self.holding(), self.called())
+    }
+
+    /// Its PID, with its memory where it has any.
+    fn pid_and_memory(&self) -> String {
+        match self.held {
+            Some(held) if held > Bytes::ZERO => format!("{} ({held})", self.key.pid),
+            _ => self.key.pid.to_string(),
+        }
+    }
+
+    /// How much memory it uses and where, in a few words.
     pub fn holding(&self) -> String {
         let devices: Vec<String> = self.devices.iter().map(u32::to_string).collect();
         match (self.held, devices.is_empty()) {
@@ -87,10 +100,9 @@ pub(crate) fn workers(victims: &[Victim], width: usize, room: usize) -> Vec<Stri
     let workers: Vec<&Victim> = victims.iter().filter(|victim| victim.follows.is_some()).collect();
     let (with, without): (Vec<&Victim>, Vec<&Victim>) =
         workers.into_iter().partition(|victim| victim.held.is_some_and(|held| held > Bytes::ZERO));
-    let line = |victim: &&Victim| format!("  {}  {}  {}", victim.key.pid, victim.holding(), victim.called());
     let helpers = folded(&without, width);
     if with.len() + helpers.len() <= room {
-        return with.iter().map(line).chain(helpers).collect();
+        return with.iter().map(|victim| format!("  {}", victim.in_one_line())).chain(helpers).collect();
     }
     folded(&with, width).into_iter().chain(helpers).collect()
 }
@@ -103,22 +115,16 @@ fn folded(victims: &[&Victim], width: usize) -> Vec<String> {
             names.push(victim.called());
         }
     }
-    let one = |victim: &&Victim| match victim.held {
-        Some(held) if held > Bytes::ZERO => format!("{} ({held})", victim.key.pid),
-        _ => victim.key.pid.to_string(),
-    };
-    let text = |name: &str| {
-        let alike: Vec<String> = victims.iter().filter(|victim| victim.called() == name).map(one).collect();
+    let mut lines = Vec::new();
+    for name in names {
+        let alike = victims.iter().filter(|victim| victim.called() == name);
+        let alike: Vec<String> = alike.map(|victim| victim.pid_and_memory()).collect();
         let many = if alike.len() == 1 { String::new() } else { format!("{} × ", alike.len()) };
-        format!("  {many}{name}: {}", alike.join(", "))
-    };
-    names
-        .into_iter()
-        .flat_map(|name| {
-            let options = textwrap::Options::new(width.max(20)).subsequent_indent("    ");
-            textwrap::wrap(&text(name), options).into_iter().map(|line| line.into_owned()).collect::<Vec<_>>()
-        })
-        .collect()
+        let text = format!("  {many}{name}: {}", alike.join(", "));
+        let options = textwrap::Options::new(width.max(20)).subsequent_indent("    ");
+        lines.extend(textwrap::wrap(&text, options).into_iter().map(|line| line.into_owned()));
+    }
+    lines
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

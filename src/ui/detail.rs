@@ -14,7 +14,7 @@ use crate::app::Model;
 use crate::app::action::Action;
 use crate::app::detail::{LABEL, Paragraph, enter_in_words, paragraphs};
 use crate::app::model::{Region, Target};
-use crate::app::walk::{Ending, EndingState};
+use crate::app::walk::EndingState;
 use crate::gpu::ProcessKey;
 
 pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, targets: &mut Vec<Target>) {
@@ -44,7 +44,9 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
             lines.push(Line::styled(text, theme.quiet));
         }
     }
-    if let Some(line) = keys.filter(|_| height > 0) {
+    if let Some(line) = keys
+        && height > 0
+    {
         let y = inner.y + u16::try_from(lines.len()).unwrap_or(u16::MAX);
         pane::pressable(theme, &line, (inner.x, y), false, targets);
         lines.push(line);
@@ -110,9 +112,9 @@ fn of_process(model: &Model) -> Vec<(Action, &'static str)> {
 
 /// One that was signalled already, or has ended, is only waited for.
 fn while_waiting(model: &Model) -> Vec<(Action, &'static str)> {
-    let is_gentle = |ending: &Ending| matches!(ending.state, EndingState::Elsewhere { .. } | EndingState::Asked(_));
     let mut offers = Vec::new();
-    if model.awaited().is_some_and(is_gentle) {
+    let state = model.awaited().map(|ending| &ending.state);
+    if matches!(state, Some(EndingState::Elsewhere { .. } | EndingState::Asked(_))) {
         offers.push((Action::End, "terminate…"));
     }
     if !model.steps_ahead().is_empty() && model.awaited().is_some() {

@@ -35,26 +35,33 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
     } else {
         above.push(heading(model, theme, &ahead, width));
     }
-    let taken = above.len();
-    picture.lines(Rect { height: u16::try_from(taken).unwrap_or(u16::MAX).min(inner.height), ..inner }, above);
-    let cursor = model.cursor(&ahead);
-    let behind = model.walk.behind.len();
-    let (count, room) = (behind + ahead.len(), height.saturating_sub(taken));
+    let taken = u16::try_from(above.len()).unwrap_or(u16::MAX).min(inner.height);
+    picture.lines(Rect { height: taken, ..inner }, above);
+    let body = Rect { y: inner.y + taken, height: inner.height - taken, ..inner };
+    picture.lines(body, table(model, theme, &ahead, body, targets));
+}
+
+/// The fixes that were left and those ahead, as many as fit with the selected one in sight.
+fn table(
+    model: &Model,
+    theme: &Theme,
+    ahead: &[&PlannedFix],
+    area: Rect,
+    targets: &mut Vec<Target>,
+) -> Vec<Line<'static>> {
+    let (width, room) = (usize::from(area.width), usize::from(area.height));
+    let (cursor, behind) = (model.cursor(ahead), model.walk.behind.len());
+    let count = behind + ahead.len();
     let at = behind + cursor.unwrap_or(0);
-    // The last line says how many are out of sight; the selected one never is.
+    // The last line says how many are out of sight.
     let room_for_rows = if count > room { room.saturating_sub(1).max(1) } else { room };
     let first = (at + 1).saturating_sub(room_for_rows).min(count.saturating_sub(room_for_rows));
     let mut lines = Vec::new();
-    let body = Rect {
-        y: inner.y + u16::try_from(taken).unwrap_or(0).min(inner.height),
-        height: u16::try_from(room).unwrap_or(0),
-        ..inner
-    };
     for number in (first..count).take(room_for_rows) {
         let line = match (model.walk.behind.get(number), number.checked_sub(behind)) {
             (Some(left), _) => tried(left, number + 1, theme, width),
             (None, Some(place)) => {
-                targets.extend(pane::line_target(body, lines.len(), Click::Step(place)));
+                targets.extend(pane::line_target(area, lines.len(), Click::Step(place)));
                 let Some(planned) = ahead.get(place) else { continue };
                 row(model, theme, planned, number + 1, width, cursor == Some(place))
             }
@@ -66,7 +73,7 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
     if hidden > 0 && lines.len() < room {
         lines.push(Line::styled(format!("   {} {hidden} more", theme.sign("…", "...")), theme.quiet));
     }
-    picture.lines(body, lines);
+    lines
 }
 
 /// As many of the last proofs as there is room for: half of one tells nothing.

@@ -116,13 +116,14 @@ impl Picture {
 
     /// Whether everything stands where it stood, nothing lies on anything, and all but text is the same.
     fn differs_only_in_text(&self, before: &Picture) -> bool {
-        let alike = |((area, piece), (area_then, piece_then)): (&(Rect, Piece), &(Rect, Piece))| {
-            let text = matches!((piece, piece_then), (Piece::Lines(_), Piece::Lines(_)));
-            area == area_then && (text || piece == piece_then && *piece != Piece::Blank)
-        };
         (self.area, self.unicode, self.pieces.len()) == (before.area, before.unicode, before.pieces.len())
-            && self.pieces.iter().zip(&before.pieces).all(alike)
+            && self.pieces.iter().zip(&before.pieces).all(|(now, then)| differ_only_in_text(now, then))
     }
+}
+
+fn differ_only_in_text((area, piece): &(Rect, Piece), (area_before, piece_before): &(Rect, Piece)) -> bool {
+    let are_text = matches!((piece, piece_before), (Piece::Lines(_), Piece::Lines(_)));
+    area == area_before && (are_text || piece == piece_before && *piece != Piece::Blank)
 }
 
 fn within(area: Rect, part: Rect) -> bool {

@@ -119,7 +119,6 @@ impl Theme {
     /// The styles this terminal can show.
     pub(crate) fn of(config: &Config) -> Theme {
         let colours = Colours::of(config.palette);
-        let ink = |colour: Option<Color>| colour.map_or(Style::new(), |colour| Style::new().fg(colour));
         let quiet = if colours.dim { Style::new().add_modifier(Modifier::DIM) } else { Style::new() };
         let bold = Style::new().add_modifier(Modifier::BOLD);
         Theme {
@@ -146,9 +145,9 @@ impl Theme {
     /// The color of a process by its letter. The letter alone tells processes apart: colors only help to find them.
     pub(crate) fn of_letter(&self, letter: char) -> Style {
         let at = usize::try_from(u32::from(letter)).unwrap_or(0) % OF_PROCESSES.len();
-        match OF_PROCESSES.get(at).filter(|_| self.has_colors) {
-            Some(color) => Style::new().fg(*color),
-            None => self.used,
+        match OF_PROCESSES.get(at) {
+            Some(color) if self.has_colors => Style::new().fg(*color),
+            _ => self.used,
         }
     }
 
@@ -161,6 +160,10 @@ impl Theme {
     pub(crate) fn sign(&self, unicode: &'static str, ascii: &'static str) -> &'static str {
         if self.unicode { unicode } else { ascii }
     }
+}
+
+fn ink(color: Option<Color>) -> Style {
+    color.map_or(Style::new(), |color| Style::new().fg(color))
 }
 
 #[cfg(test)]
