@@ -26,7 +26,7 @@ pub struct Story {
     pub behind: Vec<Behind>,
     /// When the first step was taken.
     pub since: Option<WallTime>,
-    /// Whose memory came back, in words.
+    /// What was freed and by whom it was used, in words.
     pub freed: Vec<String>,
     /// The person said that it works.
     pub works: bool,

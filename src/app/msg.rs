@@ -73,7 +73,7 @@ pub enum Msg {
     FileChanged(Change),
     /// What became of a signal.
     Signal(ProcessKey, SignalReport),
-    /// Its program took the request to give memory back (the text says which); else why nothing came of it.
+    /// Its program accepted the request to free memory (the text says which); else why it did not.
     Released(ProcessKey, Result<String, String>),
     /// Of these environment variables of a process, whether they are set.
     Environment(ProcessKey, Vec<(String, bool)>),
@@ -106,8 +106,8 @@ pub enum SignalReport {
     /// It was sent to exactly that process.
     Sent,
     Refused(Refusal),
-    /// The process has ended, so long after the signal.
+    /// The process exited, so long after the signal.
     Ended(Duration),
-    /// The grace time is over and it is still there, in this state.
+    /// The grace time is over and it still runs, in this state.
     StillThere(Option<char>),
 }

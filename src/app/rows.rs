@@ -16,7 +16,7 @@ pub struct Row<'a> {
     pub process: &'a GpuProcess,
     /// How it stands to the others.
     pub stands: Stands,
-    /// It stands below the memory that nobody who is listed holds.
+    /// The driver does not list it.
     pub unlisted: bool,
 }
 
@@ -26,7 +26,7 @@ pub enum Stands {
     Alone,
     Head {
         workers: usize,
-        /// What they and it hold together on all devices; `None` where the driver does not say.
+        /// What they and it use together on all devices; `None` where the driver does not say.
         together: Option<Bytes>,
     },
     /// Below the one it works for.
@@ -106,7 +106,7 @@ pub(crate) fn rows<'a>(model: &Model, snapshot: &'a Snapshot) -> Vec<Row<'a>> {
     rows
 }
 
-/// What a process and those that end with it hold on all devices; unknown where that of a listed one is.
+/// What a process and those that end with it use on all devices; unknown where that of a listed one is.
 pub(crate) fn together(snapshot: &Snapshot, key: ProcessKey) -> Option<Bytes> {
     let below = snapshot.below(key);
     let rows = snapshot.devices.iter().flat_map(|device| &device.processes);
@@ -198,7 +198,7 @@ fn head(snapshot: &Snapshot, leader: &GpuProcess) -> Stands {
     }
 }
 
-/// Holders, those that end with one launcher below it.
+/// The rows of processes that the driver does not list; those that end with one launcher are below it.
 fn unlisted<'a>(snapshot: &'a Snapshot, device: u32, holders: impl Iterator<Item = &'a Holder>) -> Vec<Row<'a>> {
     let mut holders: Vec<&GpuProcess> = holders.map(|holder| &holder.process).collect();
     holders.sort_by_key(|process| (process.group, process.group != process.key(), process.pid));
@@ -220,7 +220,7 @@ fn unlisted_row(device: u32, process: &GpuProcess, stands: Stands) -> Row<'_> {
     Row { id: RowId::of(device, process), process, stands, unlisted: true }
 }
 
-/// The device below which a holder stands: of those it has open, the one with the most that nobody listed holds.
+/// The device below which such a process is shown: of those it has open, the one with the most unattributed memory.
 fn home(snapshot: &Snapshot, holder: &Holder) -> u32 {
     let open = snapshot.devices.iter().filter(|device| holder.gpus.is_empty() || holder.gpus.contains(&device.index));
     let most = open.max_by_key(|device| (device.unaccounted_bytes.value(), std::cmp::Reverse(device.index)));

@@ -110,7 +110,7 @@ fn of_process(model: &Model) -> Vec<(Action, &'static str)> {
     if may_end(model, key) { vec![terminate, (Action::Mark, "mark")] } else { Vec::new() }
 }
 
-/// One that was signalled already, or has ended, is only waited for.
+/// A process that was signalled already, or has exited, is only waited for.
 fn while_waiting(model: &Model) -> Vec<(Action, &'static str)> {
     let mut offers = Vec::new();
     let state = model.awaited().map(|ending| &ending.state);

@@ -223,8 +223,8 @@ fn survived(signal: Signal, state: Option<char>, end: &str) -> String {
     said.to_owned()
 }
 
-/// Who may have the memory of one that has ended: memory shared between processes (CUDA IPC) stays until the last of
-/// them has ended, and one that was orphaned holds on for nobody.
+/// Which processes may still use the memory of one that exited: memory shared between processes (CUDA IPC) stays until the
+/// last of them exits.
 fn still_held(model: &Model, ending: &Ending) -> String {
     let Some(snapshot) = model.snapshot() else { return String::new() };
     let victim = &ending.victim;

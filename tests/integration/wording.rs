@@ -8,8 +8,9 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// The beginnings of the paths that have been rewritten. The list only grows.
-const REWRITTEN: [&str; 15] = [
+const REWRITTEN: [&str; 17] = [
     "src/advice",
+    "src/app",
     "src/cli",
     "src/effort",
     "src/gpu",
@@ -22,6 +23,7 @@ const REWRITTEN: [&str; 15] = [
     "src/report",
     "src/runtime",
     "src/text",
+    "src/ui",
     "src/units",
     "tests",
 ];

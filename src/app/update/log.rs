@@ -201,8 +201,8 @@ fn read_file(model: &mut Model, path: PathBuf, adds: bool) -> Effect {
     Effect::ReadFile { generation: model.input.generation, path }
 }
 
-/// The log's file is not as it was. It is read again like a pipe that says more; but a walk that has begun is not changed
-/// under the person's feet, and a log of their own stays.
+/// The log's file changed. It is read again like a pipe that says more, unless the person took a fix already or gave a log of
+/// their own.
 pub(super) fn changed(model: &mut Model, change: Change) -> Option<Effect> {
     let walk = &model.walk;
     let walking = !walk.behind.is_empty() || walk.works || walk.before.is_some() || walk.waits_for.is_some();
@@ -252,7 +252,7 @@ pub(super) fn reread(model: &mut Model) -> Option<Effect> {
     Some(read_file(model, file.path, adds))
 }
 
-/// The log of the last time comes back, and its story once it is read.
+/// Opens the log of the last session, with its story once it is read.
 pub fn open_last(model: &mut Model, text: String, story: Story) -> Effect {
     model.input.origin = story.origin.clone();
     model.input.command = story.command.clone();
@@ -424,7 +424,7 @@ pub(super) fn piped(model: &mut Model, text: Option<String>, closed: bool) -> Op
     Some(if closed { ask_for(model, text) } else { ask_for_more(model, text) })
 }
 
-/// The log before this one comes back.
+/// Opens the previous log again.
 pub(super) fn previous(model: &mut Model) -> Option<Effect> {
     match model.input.previous.take() {
         Some((text, origin)) => {

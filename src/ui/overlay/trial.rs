@@ -1,4 +1,4 @@
-//! Owns "will it fit?": the settings that can be turned, the card as a bar that adds up, the answer in a sentence, and
+//! Owns "will it fit?": the settings that can be turned, the GPU as a bar that adds up, the answer in a sentence, and
 //! the change of the command line.
 
 use ratatui::layout::Rect;
@@ -82,7 +82,7 @@ fn sign(theme: &Theme, name: &str) -> (&'static str, Style) {
     }
 }
 
-/// The card from one end to the other, a mark where it ends if it is too small, and the figures in GiB.
+/// The GPU as a bar, a mark where its memory ends if it is too small, and the figures in GiB.
 fn picture(trial: &Trial, fit: &FitAdvice, theme: &Theme, width: usize) -> Vec<Line<'static>> {
     let mut parts: Vec<(&'static str, Option<Bytes>)> = Vec::new();
     let others = fit.card_bytes.zip(fit.free_now_bytes).map(|(card, free)| card.less(free));
