@@ -39,7 +39,7 @@ impl Binding {
     }
 }
 
-/// Held beside a key, they make it another one.
+/// With one of these modifiers a key is another key.
 const OTHERS: KeyModifiers = KeyModifiers::CONTROL.union(KeyModifiers::ALT).union(KeyModifiers::SUPER);
 
 const fn key(code: KeyCode, action: Action, shown: &'static str, words: &'static str) -> Binding {
@@ -152,7 +152,7 @@ pub const NAMES: &[(&str, Action)] = &[
     ("quit", Action::Quit),
 ];
 
-/// The keys as they are here: a person's own, and the built-in ones that they did not give another meaning.
+/// The keys that are in effect: the person's own, and the built-in ones that they did not rebind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Keymap(Vec<Binding>);
 
@@ -163,8 +163,7 @@ impl Default for Keymap {
 }
 
 impl Keymap {
-    /// The built-in keys with a person's own: each a key's and an action's name. Fails with the wrong word and what
-    /// may be said in its place. Ctrl-C always leaves, Esc always closes.
+    /// The built-in keys with a person's own: each a key's and an action's name. Ctrl-C always leaves, Esc always closes.
     pub fn with(own: &[(String, String)]) -> Result<Keymap, Mistake> {
         let mut added = Vec::new();
         for (key, name) in own {
@@ -230,8 +229,8 @@ impl Keymap {
         of_action.clone().find(|binding| binding.region.is_none()).or_else(|| of_action.next())
     }
 
-    /// What a person can pick from when they know no key: each action once, with its key, those that hold every
-    /// letter of `wanted` in its order, the closest first.
+    /// The commands to pick from: each action once, with its key, those that contain every letter of `wanted` in its
+    /// order, the closest first.
     pub fn actions(&self, wanted: &str) -> Vec<&Binding> {
         let mut seen = Vec::new();
         let mut found: Vec<(usize, &Binding)> = Vec::new();
@@ -268,7 +267,7 @@ pub enum Mistake {
     Key(String),
     /// No action has this name.
     Action(String),
-    /// It answers a question, and would ask and answer by itself where it is held down.
+    /// It answers questions: where it is held down, it would ask and answer by itself.
     Answers(String),
     /// This action would have no key any more.
     Lost(&'static str),

@@ -11,7 +11,7 @@ use crate::units::Bytes;
 /// A line of the list.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'a> {
-    /// Its name over re-sorted lists.
+    /// Its identity in any order of the list.
     pub id: RowId,
     pub process: &'a GpuProcess,
     /// How it stands to the others.

@@ -36,7 +36,7 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
     let keys = if model.is_small() { None } else { keys(model, theme, width) };
     let height = usize::from(inner.height);
     let room = height.saturating_sub(usize::from(keys.is_some()));
-    // What gives way is what stands last; `z` shows all.
+    // The last lines are cut first; `z` shows all.
     if lines.len() > room {
         lines.truncate(room.saturating_sub(1));
         if room > 0 {
@@ -80,7 +80,7 @@ fn lines_of(paragraph: &Paragraph, theme: &Theme, width: usize, is_zoomed: bool)
         .collect()
 }
 
-/// What can be done with the selected fix; while memory is waited for, with the process that has it.
+/// What can be done with the selected fix; while memory is waited for, with the process that uses it.
 fn keys(model: &Model, theme: &Theme, width: usize) -> Option<Line<'static>> {
     let offers = match (model.focus, model.current_step()) {
         (Region::Processes, _) => of_process(model),

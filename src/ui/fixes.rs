@@ -76,7 +76,7 @@ fn table(
     lines
 }
 
-/// As many of the last proofs as there is room for: half of one tells nothing.
+/// As many of the last proofs as fit, each of them whole.
 fn last_proofs(model: &Model, theme: &Theme, width: usize, room: usize) -> Vec<Line<'static>> {
     let mut kept: Vec<Vec<Line<'static>>> = Vec::new();
     let mut left = room;
@@ -112,7 +112,7 @@ fn heading(model: &Model, theme: &Theme, ahead: &[&PlannedFix], width: usize) ->
 /// Which of the fixes are enough only together: the first few.
 fn enough_together(model: &Model, ahead: &[&PlannedFix]) -> Option<String> {
     let first = ahead.first()?;
-    // As the plan has it: the log's figure is a lower bound.
+    // The same as in the plan: the log's figure is a lower bound.
     let of_log = model.advice.as_ref().and_then(|advice| advice.ledger.as_ref()?.missing_bytes);
     let missing = of_log.max(model.advice.as_ref().and_then(|advice| advice.fit.as_ref()?.missing()));
     let missing = missing.filter(|missing| *missing > Bytes::ZERO && !first.may_be_enough)?;
@@ -123,7 +123,7 @@ fn enough_together(model: &Model, ahead: &[&PlannedFix]) -> Option<String> {
             return None;
         }
         sum = sum.plus(planned.frees_bytes.unwrap_or(Bytes::ZERO));
-        // Of one alone the plan has judged.
+        // The plan has decided whether one alone is enough.
         if sum >= missing && at > 0 {
             let from = model.walk.behind.len() + 1;
             return Some(format!("{from}–{} together: {sum}", from + at));

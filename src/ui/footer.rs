@@ -1,4 +1,4 @@
-//! Owns the last line: what was just said, a line being typed, or the keys that work now.
+//! Owns the last line: the notice, a line being typed, or the keys that work now.
 
 use std::borrow::Cow;
 
@@ -145,7 +145,7 @@ fn words<'a>(model: &Model, binding: &'a Binding, columns: usize) -> Option<Cow<
     }
 }
 
-/// Whether there is a failure to speak of.
+/// Whether the log contains a failure.
 fn has_failed(model: &Model) -> bool {
     model.input.diagnosis.as_ref().is_some_and(|diagnosis| !diagnosis.matches.is_empty())
 }

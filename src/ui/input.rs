@@ -61,7 +61,7 @@ fn title(model: &Model, width: usize) -> String {
             };
             match more {
                 _ if long.width() + 2 <= width => long,
-                // What was not read says more than what it is called.
+                // The unread lines matter more than the name.
                 Some(more) => format!(" Log · {more} "),
                 None => title,
             }
@@ -71,7 +71,7 @@ fn title(model: &Model, width: usize) -> String {
     cut(&title, width.saturating_sub(2))
 }
 
-/// What the log's file holds that was not read.
+/// What the log's file contains that was not read.
 fn unread(model: &Model) -> Option<String> {
     if model.input.own {
         return None;

@@ -1,4 +1,4 @@
-//! Owns the proof of each ending: what became of a process that was signalled, and what it freed.
+//! Owns the proofs: what became of each process that was signalled or asked, and what it freed.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use crate::gpu::ProcessKind;
 use crate::gpu::guard::Signal;
 use crate::units::Bytes;
 
-/// What became of each, the earliest first, in pieces that belong together.
+/// What became of each process, the earliest first, as blocks of lines.
 pub(super) fn proofs(model: &Model, theme: &Theme, width: usize) -> Vec<Vec<Line<'static>>> {
     let mut proofs = Vec::new();
     for ending in &model.endings {
         let crew: Vec<&Ending> = crew(&model.endings, ending).collect();
-        // Of a crew one line says it all, as long as nothing is wrong with one of them.
+        // A launcher and its workers share one line, as long as nothing is wrong with one of them.
         let is_led = leader(&model.endings, ending).is_some_and(|first| is_well(first) && is_well(ending));
         match (is_led, crew.is_empty() || !is_well(ending)) {
             (true, _) => {}
@@ -31,7 +31,7 @@ pub(super) fn proofs(model: &Model, theme: &Theme, width: usize) -> Vec<Vec<Line
     proofs
 }
 
-/// Those that were to end with this one.
+/// The workers that should end with this process.
 fn crew<'a>(endings: &'a [Ending], first: &'a Ending) -> impl Iterator<Item = &'a Ending> {
     endings.iter().filter(|ending| ending.victim.follows == Some(first.victim.key))
 }
@@ -40,13 +40,13 @@ fn leader<'a>(endings: &'a [Ending], of: &Ending) -> Option<&'a Ending> {
     endings.iter().find(|ending| of.victim.follows == Some(ending.victim.key))
 }
 
-/// Under way, or over as it should be: nothing of it needs a word of its own.
+/// Whether nothing of it needs a line of its own: it is under way, or ended as it should.
 fn is_well(ending: &Ending) -> bool {
     use EndingState::{NotReturned, Unproved};
     ending.is_under_way() && ending.again.is_none() && !matches!(ending.state, NotReturned { .. } | Unproved)
 }
 
-/// What became of a launcher and those who were to end with it, together.
+/// What became of a launcher and its workers, together.
 fn crew_lines(model: &Model, theme: &Theme, first: &Ending, crew: &[&Ending], width: usize) -> Vec<Line<'static>> {
     let all: Vec<&Ending> = std::iter::once(first).chain(crew.iter().copied()).collect();
     let well = all.iter().filter(|ending| is_well(ending)).count();
@@ -181,7 +181,7 @@ fn marked(mark: &str, text: &str, style: Style, width: usize) -> Vec<Line<'stati
         .collect()
 }
 
-/// That it did not stay ended, and who sees to that.
+/// That it was restarted, and by what.
 fn started_again(ending: &Ending, again: &Successor) -> String {
     let command = again.supervisor.as_ref().and_then(|supervisor| supervisor.ends_by(ending.victim.yours));
     let who = match (&ending.release, command, &again.supervisor) {

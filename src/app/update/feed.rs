@@ -35,8 +35,8 @@ pub(super) fn sample(model: &mut Model, snapshot: Snapshot) -> Vec<Effect> {
     let proved = watch_endings(model, &snapshot);
     model.feed.latest = Some(Arc::new(snapshot));
     keep_selection(model);
-    // Once the person took a fix, the selected one stays selected, whatever the reading adds above it; only "run the job again"
-    // replaces it.
+    // Once the person took a fix, the selected one stays selected, whatever the reading adds above it; only "run the job
+    // again" replaces it.
     let has_begun = !model.walk.behind.is_empty();
     let read = if has_begun { model.current_step().map(StepId::of) } else { None };
     let could_run_again = offers_to_run_again(model);

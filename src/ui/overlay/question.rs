@@ -41,7 +41,7 @@ pub(super) fn window(
     (Window { title, lines, lines_of_keys: 4, items: None, place: None }, is_cut)
 }
 
-/// In the place of the answers where a question has no room: nobody says yes to what they can't read.
+/// Replaces the answers where the question does not fit: nobody can say yes to what they can't read.
 fn unread(theme: &Theme, width: usize) -> Vec<Line<'static>> {
     let text = "Make the terminal larger to read all of this and answer.";
     let mut lines = paragraph(text, width, theme.alarm);
@@ -58,7 +58,7 @@ fn asked(
 ) -> (String, Vec<Line<'static>>) {
     match &question.asked {
         Asked::End(victims, signal) => end(model, theme, (question, victims), *signal, (width, rows)),
-        Asked::Release(victim, release) => let_go(model, theme, (question, victim), release, (width, rows)),
+        Asked::Release(victim, release) => ask_to_release(model, theme, (question, victim), release, (width, rows)),
         Asked::Paste(text) => ("A second paste".to_owned(), second_paste(model, theme, (question, text), width)),
         Asked::Quit(why) => {
             let mut said = paragraph(why, width, Style::new());
@@ -125,7 +125,7 @@ fn end(
         first.iter().flat_map(|victim| named(model, theme, victim, (width, rows), victims.len() == 1)).collect();
     let workers = workers(victims, width, room.saturating_sub(named.len() + rest.len()));
     if first.len() > 1 && named.len() + workers.len() + rest.len() > room {
-        // Where there are many, all of them in few words come before much about some.
+        // Where there are many, a short line about each is better than much about some.
         named = first.iter().map(|victim| Line::styled(cut(&victim.in_one_line(), width), theme.sentence)).collect();
     }
     lines.extend(named);
@@ -163,7 +163,7 @@ fn what_it_does(model: &Model, victims: &[Victim], signal: Signal) -> String {
     }
 }
 
-/// Who works for them and gets no signal.
+/// The workers that get no signal.
 fn spared(model: &Model, theme: &Theme, victims: &[Victim], width: usize) -> Vec<Line<'static>> {
     let left = left_out(model, victims);
     let named: Vec<String> = left.iter().map(|(pid, why)| format!("{pid} ({why})")).collect();
@@ -174,13 +174,13 @@ fn spared(model: &Model, theme: &Theme, victims: &[Victim], width: usize) -> Vec
     }
 }
 
-/// That what is ended may not stay so, in two lines at most.
+/// That a supervisor may restart the process, in two lines at most.
 fn caution(theme: &Theme, victims: &[Victim], width: usize) -> Vec<Line<'static>> {
     let supervisors: Vec<&Supervisor> = victims.iter().filter_map(|victim| victim.supervisor.as_ref()).collect();
     let text = match (&supervisors[..], victims) {
         ([], _) => return Vec::new(),
         ([supervisor], [_]) => supervisor.caution(),
-        // Of a launcher and its workers one is said what is so of all.
+        // A launcher and its workers have one supervisor.
         ([first, rest @ ..], _)
             if victims.iter().any(|victim| victim.follows.is_some()) && rest.iter().all(|other| other == first) =>
         {
@@ -197,8 +197,8 @@ fn caution(theme: &Theme, victims: &[Victim], width: usize) -> Vec<Line<'static>
     lines
 }
 
-/// What will be asked of whom, and every request that is sent.
-fn let_go(
+/// Whether to ask a program to free memory: the process, and every request that is sent.
+fn ask_to_release(
     model: &Model,
     theme: &Theme,
     (question, victim): (&Question, &Victim),
@@ -218,7 +218,7 @@ fn let_go(
     ("Ask for its memory?".to_owned(), lines)
 }
 
-/// What has to be seen first: whose they are where they are not the viewer's, and which of them are at work.
+/// What has to be seen first: which of them another user owns, and which are busy.
 fn warnings(model: &Model, theme: &Theme, victims: &[&Victim], width: usize) -> Vec<Line<'static>> {
     let mut said = Vec::new();
     let mut owners: Vec<&str> = victims.iter().filter(|victim| !victim.yours).map(|victim| &*victim.user).collect();
@@ -254,7 +254,7 @@ fn in_percent(used: Use) -> String {
     if both.is_empty() { "in use".to_owned() } else { both.join(", ") }
 }
 
-/// Whether it works, in a few words.
+/// Whether it is busy, in a few words.
 fn at_work(activity: Activity) -> String {
     match activity {
         Activity::Busy(used) => format!("busy: {}", in_percent(used)),
@@ -263,7 +263,7 @@ fn at_work(activity: Activity) -> String {
     }
 }
 
-/// Who it is on one line and what speaks for it on another; the whole command line where there is one victim only.
+/// The process on one line and the evidence on another; the whole command line where there is only one process.
 fn named(
     model: &Model,
     theme: &Theme,
@@ -308,7 +308,7 @@ fn named(
 fn command_line(command: &str, theme: &Theme, (width, rows): (usize, usize)) -> Vec<Line<'static>> {
     let most = if rows >= 18 { 3 } else { 1 };
     let (program, rest) = command.split_once(' ').unwrap_or((command, ""));
-    // Of the program its name says enough; its folder may take all the room.
+    // The program's name is enough: its folder could fill the whole line.
     let name = program.rsplit('/').next().unwrap_or(program);
     let whole = if command.width() <= width { command.to_owned() } else { format!("{name} {rest}") };
     let mut lines = broken(&whole, width);

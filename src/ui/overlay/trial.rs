@@ -1,5 +1,5 @@
-//! Owns "will it fit?": the settings that can be turned, the GPU as a bar that adds up, the answer in a sentence, and
-//! the change of the command line.
+//! Owns the drawing of "will it fit?": the settings that can be changed, the GPU as a bar that adds up, the answer in a
+//! sentence, and the change of the command line.
 
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -37,7 +37,7 @@ pub(super) fn lines(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'sta
     let mut answer = paragraph(&trial.sentence(fit), width, style);
     let changes = trial.command().into_iter().chain(trial.beside().map(|beside| format!("takes {beside}")));
     answer.extend(changes.flat_map(|text| paragraph(&text, width, theme.quiet)));
-    // The frame stands still while one turns.
+    // The frame keeps its size while settings change.
     answer.resize(answer.len().max(3), Line::raw(""));
     lines.extend(answer);
     lines.push(Line::raw(""));
