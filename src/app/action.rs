@@ -1,6 +1,6 @@
-//! Owns what a person can mean, apart from which key says it.
+//! Owns the actions: what a key can mean.
 
-/// Something a person can mean.
+/// What a key can mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Focus the next region, or the previous one.
@@ -10,38 +10,38 @@ pub enum Action {
     Move(i32),
     /// Move by so many screenfuls.
     Page(i32),
-    /// Turn the selected setting by so many steps.
+    /// Change the selected setting by so many steps.
     Turn(i32),
     /// Go to the first line.
     First,
     /// Go to the last line.
     Last,
-    /// Do what the focused region does: take the step, type into the input, ask to end the process.
+    /// Do what the focused region does: take the fix, edit the log, copy the command.
     Enter,
     /// Close what is open, or clear the filter.
     Escape,
     /// Mark the selected process.
     Mark,
-    /// Ask to end the selected or marked processes.
+    /// Ask to terminate the selected or marked processes.
     End,
     Skip,
-    /// Go back one step.
+    /// Undo the last fix that was taken or skipped.
     Back,
-    /// Copy the step's command, the evidence, the command line: what is selected.
+    /// Copy what is selected: the command of the fix, the decisive line, the command line.
     Copy,
-    /// Say more about this error.
+    /// Explain this error.
     About,
-    /// Bring back the previous log.
+    /// Open the previous log again.
     Previous,
     /// Read the log's file again.
     Reread,
     Works,
     FailedAgain,
-    /// The step was tried and did not help.
+    /// The fix was tried and did not help.
     DidNotHelp,
-    /// Give the log of a run that worked, to see what has changed since.
+    /// Compare with the log of a run that worked.
     LogThatWorked,
-    /// Tell what was run.
+    /// Edit the command that failed.
     Command,
     Model,
     /// Whether the run's model fits.
@@ -50,7 +50,7 @@ pub enum Action {
     Rules,
     /// Show the log, or go back from it.
     Log,
-    /// Search the input, filter the processes.
+    /// Search the log, or filter the processes.
     Search,
     NextHit,
     PreviousHit,
@@ -60,9 +60,9 @@ pub enum Action {
     Report,
     /// Stop taking new readings, or go on.
     Pause,
-    /// Pick what was seen, with no log at hand.
+    /// Pick what was seen, without a log.
     Symptoms,
-    /// List what can be done, to pick from.
+    /// List all commands to pick from.
     Actions,
     /// Sort the processes by the next column.
     Sort,
@@ -75,7 +75,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Whether it only shows something else: it ends, takes, skips and leaves nothing.
+    /// Whether it only shows something else: it terminates, takes, skips and leaves nothing.
     pub fn is_harmless(self) -> bool {
         matches!(
             self,
@@ -97,7 +97,7 @@ impl Action {
         )
     }
 
-    /// Whether it stands in the list to pick from: there, what only moves about would be of no use.
+    /// Whether it is in the list of commands, where mere movement would be of no use.
     pub fn can_be_picked(self) -> bool {
         !matches!(
             self,

@@ -4,7 +4,7 @@
 use crate::gpu::ProcessKey;
 use crate::units::Bytes;
 
-/// The run as it is watched.
+/// The run that is watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Again {
     pub key: ProcessKey,

@@ -13,8 +13,8 @@ use crate::gpu::guard::Refusal;
 use crate::gpu::{ProcessKey, ProcessKind};
 
 impl Model {
-    /// The processes that `x` asks about: in the list the marked ones, else the selected one; in the steps the one that
-    /// the current step is about, or the one that is waited for. Whether they may be signalled is another question.
+    /// The processes that `x` asks about: in the list the marked ones, else the selected one; in the fixes the one that
+    /// the selected fix is about, or the one that is waited for. Whether they may be signalled is checked elsewhere.
     pub fn aimed_at(&self) -> Vec<ProcessKey> {
         let one = match self.focus {
             Region::Input => None,
@@ -27,7 +27,7 @@ impl Model {
         one.into_iter().collect()
     }
 
-    /// The process that the current step is about; where none is current, the one that is waited for.
+    /// The process that the selected fix is about; where none is selected, the one that is waited for.
     fn step_target(&self) -> Option<ProcessKey> {
         match self.current_step() {
             Some(step) => step.target,
@@ -47,8 +47,8 @@ impl Model {
         }
     }
 
-    /// `x` in a few words, naming its target, by its PID alone where the name has no room in so many columns; `None`
-    /// where it could ask about nobody.
+    /// What `x` does, naming its target; by its PID alone where the name does not fit into so many columns. `None` where there
+    /// is no target.
     pub fn end_in_words(&self, columns: usize) -> Option<String> {
         if self.refuses_all().is_some() {
             return None;
@@ -72,10 +72,10 @@ impl Model {
     }
 
     /// The largest process that is the viewer's own, may be signalled and was seen idle: the only kind that is
-    /// ever pointed at unasked.
+    /// suggested without a log.
     pub fn largest_idle(&self) -> Option<Row<'_>> {
         let rows = self.rows().into_iter().filter(|row| row.process.kind != ProcessKind::Unlisted);
-        // A worker is its launcher's: nobody would end it alone.
+        // A worker ends with its launcher, not alone.
         let rows = rows.filter(|row| row.stands != Stands::Worker);
         rows.filter(|row| self.is_idle_and_yours(row)).max_by_key(|row| row.process.used_bytes.value())
     }
@@ -91,13 +91,13 @@ impl Model {
         self.snapshot().map(|snapshot| Seen { snapshot, history, viewer })
     }
 
-    /// Whether this process works, over all its GPUs.
+    /// Whether this process is busy, over all its GPUs.
     pub fn activity_of(&self, key: ProcessKey) -> Activity {
         let found = self.seen().and_then(|seen| Some((seen, seen.snapshot.process(key)?)));
         found.map_or(Activity::Unknown, |(seen, row)| seen.activity(row))
     }
 
-    /// Why `x` asks about nobody here.
+    /// Why `x` has no target here.
     pub fn no_target(&self) -> String {
         match self.focus {
             Region::Input => "No process is selected: Tab goes to the processes.".into(),

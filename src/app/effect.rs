@@ -18,10 +18,10 @@ pub struct Order {
     /// now (exec) has the PID and the start of the one that was meant.
     pub ran: Running,
     pub signal: Signal,
-    /// Whom it should end with: it is signalled only if that one was, or had ended, and if it is still there
+    /// The process that it should end with: it is signalled only if that one was, or has exited, and if it still runs
     /// after the grace time.
     pub follows: Option<ProcessKey>,
-    /// How long each may take to end before it is said to be still there.
+    /// How long each may take to exit before it is reported as still running.
     pub grace: Duration,
 }
 
@@ -45,10 +45,10 @@ pub enum Effect {
     LoadKnowledge,
     /// Signal exactly this process, if it still is that process, and report what becomes of it.
     Signal(Order),
-    /// Ask the program of exactly this process, if it still is that process, to give memory back,
+    /// Ask the program of exactly this process, if it still is that process, to free memory,
     /// and answer with `Msg::Released`.
     Release(ProcessKey, Release),
-    /// Note that so much memory came back when this process had been signalled or asked.
+    /// Note how much memory this process freed after it was signalled or asked.
     NoteMemory(ProcessKey, Bytes),
     /// Say of these environment variables whether they are set in that process, by `Msg::Environment`.
     ReadEnvironment {

@@ -1,6 +1,6 @@
 //! Owns the difference between a person's keys and a paste that arrives as keys: terminals without bracketed paste
-//! send it as a burst. A burst never acts as commands, but for a few keys that can do no harm: a slow line brings those
-//! together, too. It also tells a key that stands alone from one that may belong to text which somebody types.
+//! send it as a burst. A burst never acts as commands, except for a few harmless keys, which a slow connection may deliver
+//! together. It also tells a single key from one that may belong to a text that somebody types.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ pub enum Passed {
     Paste(String),
 }
 
-/// No paste is so short.
+/// A paste has more keys than this.
 const FEW: usize = 3;
 
 /// Holds back what may yet turn out to be a paste.
@@ -102,7 +102,7 @@ struct Waiting {
 }
 
 impl Gate {
-    /// Takes a key; gives what is certain by now.
+    /// Takes a key; returns what is certain by now.
     pub fn key(&mut self, key: KeyEvent, now: Duration) -> Vec<Passed> {
         let mut passed = self.tick(now);
         match text_of(key) {
@@ -130,7 +130,7 @@ impl Gate {
         passed
     }
 
-    /// Takes a key that may be part of a text; gives it where it acts at once.
+    /// Takes a key that may be part of a text; returns it where it acts at once.
     fn text(&mut self, key: KeyEvent, character: char, now: Duration, in_a_line: bool) -> Option<Passed> {
         let (typed, dropped) = (self.follows_text(key, now), self.is_hushed(now));
         self.heard(key, now);
@@ -186,7 +186,7 @@ impl Gate {
         self.hushed_at.is_some()
     }
 
-    /// Time has passed; gives what is certain by now.
+    /// Time has passed; returns what is certain by now.
     pub fn tick(&mut self, now: Duration) -> Vec<Passed> {
         let mut passed = Vec::new();
         if self.last.is_some_and(|last| now.saturating_sub(last.at) >= ALONE) {
@@ -197,7 +197,7 @@ impl Gate {
         passed
     }
 
-    /// When `tick` will have something to say.
+    /// When `tick` will return something.
     pub fn wakes_at(&self) -> Option<Duration> {
         match (&self.last, &self.burst) {
             (_, Some(burst)) => Some(burst.last + burst.silence),

@@ -23,6 +23,11 @@ pub struct Binding {
 }
 
 impl Binding {
+    /// Whether the key means this in the region.
+    pub(crate) fn is_in(&self, region: Region) -> bool {
+        self.region.is_none_or(|at| at == region)
+    }
+
     /// Where the action belongs, for one that is not everywhere.
     pub(crate) fn place(&self) -> &'static str {
         match self.region {
@@ -34,7 +39,7 @@ impl Binding {
     }
 }
 
-/// Held beside a key, they make it another one.
+/// With one of these modifiers a key is another key.
 const OTHERS: KeyModifiers = KeyModifiers::CONTROL.union(KeyModifiers::ALT).union(KeyModifiers::SUPER);
 
 const fn key(code: KeyCode, action: Action, shown: &'static str, words: &'static str) -> Binding {
@@ -149,7 +154,7 @@ pub const NAMES: &[(&str, Action)] = &[
     ("quit", Action::Quit),
 ];
 
-/// The keys as they are here: a person's own, and the built-in ones that they did not give another meaning.
+/// The keys that are in effect: the person's own, and the built-in ones that they did not rebind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Keymap(Vec<Binding>);
 
@@ -160,8 +165,7 @@ impl Default for Keymap {
 }
 
 impl Keymap {
-    /// The built-in keys with a person's own: each a key's and an action's name. Fails with the wrong word and what
-    /// may be said in its place. Ctrl-C always leaves, Esc always closes.
+    /// The built-in keys with a person's own: each a key's and an action's name. Ctrl-C always leaves, Esc always closes.
     pub fn with(own: &[(String, String)]) -> Result<Keymap, Mistake> {
         let mut added = Vec::new();
         for (key, name) in own {
@@ -179,14 +183,18 @@ impl Keymap {
             .iter()
             .filter(|built_in| added.iter().all(|own| (own.code, own.ctrl) != (built_in.code, built_in.ctrl)));
         let map = Keymap(added.iter().chain(kept).cloned().collect());
-        // Whoever gives the only key of an action another meaning could not do it any more.
-        let lost = |action: Action| {
-            let (before, after) = (Keymap::default().binding_of(action).cloned(), map.binding_of(action));
-            before.is_some_and(|before| after.is_none_or(|after| before.region.is_none() && after.region.is_some()))
-        };
-        match NAMES.iter().find(|(_, action)| lost(*action)) {
+        match NAMES.iter().find(|(_, action)| map.has_lost(*action)) {
             Some((name, _)) => Err(Mistake::Lost(name)),
             None => Ok(map),
+        }
+    }
+
+    /// Whether this action lost its only key to another one, or works in fewer regions than before.
+    fn has_lost(&self, action: Action) -> bool {
+        let built_in = Keymap::default();
+        match (built_in.binding_of(action), self.binding_of(action)) {
+            (Some(before), Some(after)) => before.region.is_none() && after.region.is_some(),
+            (before, _) => before.is_some(),
         }
     }
 
@@ -200,16 +208,17 @@ impl Keymap {
         if key.modifiers.intersects(KeyModifiers::ALT | KeyModifiers::SUPER) {
             return None;
         }
-        let here = |binding: &&Binding| binding.region.is_none_or(|at| at == region);
-        let means = |binding: &&Binding| binding.code == key.code && binding.ctrl == ctrl;
-        self.0.iter().filter(means).find(here).map(|binding| binding.action)
+        let mut of_key = self.0.iter().filter(|binding| binding.code == key.code && binding.ctrl == ctrl);
+        of_key.find(|binding| binding.is_in(region)).map(|binding| binding.action)
     }
 
     /// What a key that means nothing in this region means in another.
     pub fn meant_elsewhere(&self, key: KeyEvent, region: Region) -> Option<(&Binding, Region)> {
-        let means = |binding: &&Binding| binding.code == key.code && !key.modifiers.intersects(OTHERS);
-        let elsewhere = self.0.iter().filter(means).filter(|binding| !binding.words.is_empty());
-        elsewhere.filter_map(|binding| Some((binding, binding.region.filter(|at| *at != region)?))).next()
+        if key.modifiers.intersects(OTHERS) {
+            return None;
+        }
+        let of_key = self.0.iter().filter(|binding| binding.code == key.code && !binding.words.is_empty());
+        of_key.filter_map(|binding| Some((binding, binding.region.filter(|at| *at != region)?))).next()
     }
 
     /// How the first key of an action is written; one that works everywhere before one of a region.
@@ -302,7 +311,7 @@ pub enum Mistake {
     Key(String),
     /// No action has this name.
     Action(String),
-    /// It answers a question, and would ask and answer by itself where it is held down.
+    /// It answers questions: where it is held down, it would ask and answer by itself.
     Answers(String),
     /// This action would have no key any more.
     Lost(&'static str),

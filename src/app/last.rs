@@ -1,4 +1,4 @@
-//! Owns what is kept for the next start (`--last`): the log that was read and the walk through its steps.
+//! Owns what is kept for the next start (`--last`): the log that was read and the walk through its fixes.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::walk::{Behind, Walk};
 use crate::log::PastedLog;
 use crate::units::WallTime;
 
-/// What is known beside the log's text.
+/// What is known besides the text of the log.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Story {
@@ -20,13 +20,13 @@ pub struct Story {
     pub model: Option<String>,
     /// The latest moment at which the job can have died.
     pub crashed_by: Option<WallTime>,
-    /// The boot during which the steps were left: another one has other processes.
+    /// The boot during which the fixes were taken: PIDs mean nothing in another one.
     pub boot_id: Option<String>,
-    /// The steps taken and skipped.
+    /// The fixes taken and skipped.
     pub behind: Vec<Behind>,
-    /// When the first step was taken.
+    /// When the first fix was taken.
     pub since: Option<WallTime>,
-    /// Whose memory came back, in words.
+    /// What was freed by which process, in words.
     pub freed: Vec<String>,
     /// The person said that it works.
     pub works: bool,
@@ -48,7 +48,7 @@ impl PartialEq for Kept {
 impl Eq for Kept {}
 
 impl Story {
-    /// The walk as it goes on: a step about a process of another boot is about nobody.
+    /// The walk as it goes on, without fixes about processes of another boot.
     pub fn walk(self, boot_id: Option<&String>) -> Walk {
         let same_boot = boot_id.is_some() && self.boot_id.as_ref() == boot_id;
         let behind = self.behind.into_iter().filter(|behind| same_boot || behind.id.target.is_none()).collect();

@@ -35,7 +35,7 @@ pub struct Layout {
     pub footer: Rect,
     /// Regions without borders, the log on a screen of its own.
     pub small: bool,
-    /// Too small to draw anything but a word about it.
+    /// Too small to draw anything but a hint to enlarge it.
     pub tiny: bool,
 }
 
@@ -71,8 +71,7 @@ pub(crate) fn is_small(size: (u16, u16)) -> bool {
     size.0 < LARGE.0 || size.1 < LARGE.1
 }
 
-/// Whether a screen of this size has room for one region at a time, once there is a verdict: cut in three, nothing could
-/// be read in any of them.
+/// Whether a screen of this size shows one region at a time, once there is a verdict: a third of it would be unreadable.
 pub(crate) fn is_cramped(size: (u16, u16)) -> bool {
     is_small(size) && size.1 < 20
 }

@@ -37,7 +37,7 @@ pub struct Model {
     pub config: Config,
     /// The moment of the last message.
     pub now: Duration,
-    /// The same on the wall.
+    /// The same as wall-clock time.
     pub wall: WallTime,
     pub size: (u16, u16),
     /// Who looks, and at what cost.
@@ -52,30 +52,30 @@ pub struct Model {
     /// Which processes `x` asks about, and since when.
     pub aim: Aim,
     pub input: Input,
-    /// Log and machine joined; made anew with each of them.
+    /// What log and machine together say; derived again whenever either changes.
     pub advice: Option<Advice>,
-    /// The walk through its plan.
+    /// The walk through the plan of the advice.
     pub walk: Walk,
     /// The settings of the run's model that the person tries; kept while log and model are the same.
     pub trial: Option<Box<Trial>>,
-    /// What was ended, in order.
+    /// The processes that were terminated or asked to unload, in order.
     pub endings: Vec<Ending>,
     pub question: Option<Question>,
     /// What is laid over the screen.
     pub overlay: Option<OpenOverlay>,
     /// A line being typed.
     pub prompt: Option<Prompt>,
-    /// The words of the field, once the knowledge is loaded.
+    /// The glossary, once the knowledge base is loaded.
     pub glossary: Option<Arc<Page>>,
-    /// A word to the person, and when it was said.
+    /// What is said at the foot of the screen, and since when.
     pub notice: Option<(String, Duration)>,
     /// What can be clicked, as it was drawn last.
     pub targets: Vec<Target>,
     /// Keys that may yet turn out to be a paste.
     pub gate: Gate,
-    /// What was kept last for the next start: the log of which generation, with which story.
+    /// What was kept last for the next start: the generation of its log, and its story.
     pub kept: Option<(u64, Story)>,
-    /// A paste is coming in and has not ended.
+    /// A paste has begun and not ended.
     pub pasting: bool,
     /// The loop ends after this message.
     pub leaving: bool,

@@ -29,11 +29,11 @@ pub enum Msg {
     Key(KeyEvent, Duration),
     /// What the model showed last is on the terminal now: this is what can be seen and clicked there.
     Drawn(Seen),
-    /// The program runs on after it was stopped, with its own screen.
+    /// The program continues after it was stopped, with its own screen.
     Resumed,
     /// The mouse did something, at this moment, as for keys.
     Mouse(MouseEvent, Duration),
-    /// A paste has begun, and it takes a moment until all of it has come: what was asked before it is not done.
+    /// A paste has begun and may take a moment: it closes the open question.
     Pasting,
     /// The terminal says that this text was pasted.
     Paste(String),
@@ -43,16 +43,16 @@ pub enum Msg {
     Resize(u16, u16),
     /// The terminal says whether its window is the one the person works in.
     InFront(bool),
-    /// Whether the machine lives on its battery.
+    /// Whether the machine runs on battery.
     OnBattery(bool),
-    /// A deadline of the model has come; see `Model::wakes_at`.
+    /// A deadline of the model has passed; see `Model::wakes_at`.
     Tick,
     /// The sampler's first line.
     Header(Header),
     Sample(Box<Snapshot>),
     /// The sampler ended or can't be started; the text says why. It is started again.
     FeedDown(String),
-    /// The knowledge base is loaded; its words of the field.
+    /// The knowledge base is loaded, with its glossary.
     Glossary(Arc<Page>),
     /// A log was read.
     LogRead(Box<LogRead>),
@@ -69,11 +69,11 @@ pub enum Msg {
         /// No more will come.
         closed: bool,
     },
-    /// The file that the log was read from is not as it was.
+    /// The file of the log changed.
     FileChanged(Change),
     /// What became of a signal.
     Signal(ProcessKey, SignalReport),
-    /// Its program took the request to give memory back (the text says which); else why nothing came of it.
+    /// Its program accepted the request to free memory (the text says which); else why it did not.
     Released(ProcessKey, Result<String, String>),
     /// Of these environment variables of a process, whether they are set.
     Environment(ProcessKey, Vec<(String, bool)>),
@@ -81,7 +81,7 @@ pub enum Msg {
     Written(Result<String, String>),
     /// What became of a copy.
     Copied(Result<&'static str, String>),
-    /// The process is asked to end (SIGTERM, SIGHUP).
+    /// This program is asked to exit (SIGTERM, SIGHUP).
     Terminate,
 }
 
@@ -106,8 +106,8 @@ pub enum SignalReport {
     /// It was sent to exactly that process.
     Sent,
     Refused(Refusal),
-    /// The process has ended, so long after the signal.
+    /// The process exited, so long after the signal.
     Ended(Duration),
-    /// The grace time is over and it is still there, in this state.
+    /// The grace time is over and it still runs, in this state.
     StillThere(Option<char>),
 }

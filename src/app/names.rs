@@ -1,8 +1,8 @@
-//! Owns the short names of processes.
+//! Owns the short names of processes, for the footer and for their letters.
 
 use crate::gpu::GpuProcess;
 
-/// What it is in a word or two, for the footer: `jupyter`, `ollama`, `train.py`.
+/// What it is in a word or two: `jupyter`, `ollama`, `train.py`.
 pub(crate) fn short_name(row: &GpuProcess) -> String {
     let name = crate::advice::name_of(row);
     let name = name.rsplit_once(" (").map_or(name.as_str(), |(name, _)| name);

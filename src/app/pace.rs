@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::dialog::NOTICE;
 use super::model::{LookedAt, Model};
 
-/// So many times rarer are readings while nobody looks, and on battery; but never rarer than `SLOWEST`.
+/// Readings are this many times rarer while nobody looks, and on battery; but never rarer than `SLOWEST`.
 const AWAY: u32 = 5;
 const BATTERY: u32 = 2;
 const SLOWEST: Duration = Duration::from_secs(10);
@@ -23,8 +23,7 @@ impl Model {
         asked + self.silence_allowed()
     }
 
-    /// From one reading to the next, as things are: rarer while nobody looks and on battery,
-    /// unless something is awaited.
+    /// The time from one reading to the next: longer while nobody looks and on battery, unless something is awaited.
     pub fn pace(&self) -> Duration {
         let usual = self.config.interval;
         if self.question.is_some() || self.walk.waits_for.is_some() || self.awaited().is_some() {
@@ -41,7 +40,7 @@ impl Model {
         if self.feed.received.is_some() { three } else { three.max(Duration::from_secs(3)) }
     }
 
-    /// When something changes on the screen though nothing happens.
+    /// When something changes on the screen without a message.
     pub fn wakes_at(&self) -> Option<Duration> {
         let silence = match self.silent_for() {
             // The age of the last reading counts on while the driver is silent.

@@ -9,7 +9,7 @@ use crate::gpu::ProcessKey;
 use crate::report;
 
 impl Model {
-    /// The steps still ahead: not taken, not skipped, and not about a process that is being ended already.
+    /// The fixes still ahead: not taken, not skipped, and not about a process that is being terminated already.
     pub fn steps_ahead(&self) -> Vec<&PlannedFix> {
         let Some(advice) = &self.advice else { return Vec::new() };
         let ahead = self.walk.ahead(&advice.plan).into_iter();
@@ -21,24 +21,24 @@ impl Model {
         self.endings.iter().any(|ending| ending.victim.key == key && ending.is_under_way())
     }
 
-    /// The step the person stands at.
+    /// The selected fix.
     pub fn current_step(&self) -> Option<&PlannedFix> {
         let ahead = self.steps_ahead();
         ahead.get(self.cursor(&ahead)?).copied()
     }
 
-    /// Where the person stands among the steps ahead: nowhere while they wait for what a step gives back,
-    /// unless they chose another.
+    /// Which of the fixes ahead is selected: none while the person waits for the memory that a fix frees, unless they
+    /// selected another.
     pub fn cursor(&self, ahead: &[&PlannedFix]) -> Option<usize> {
         (self.walk.cursor.is_some() || self.awaited().is_none()).then(|| self.walk.position(ahead))
     }
 
-    /// Whose memory is waited for.
+    /// The terminated process whose memory is waited for.
     pub fn awaited(&self) -> Option<&Ending> {
         self.endings.iter().rev().find(|ending| ending.is_under_way() && !ending.is_settled() && ending.again.is_none())
     }
 
-    /// The command line to run again with what the steps taken change in it; `None` where nobody said what was run.
+    /// The command line to run again, with the changes of the fixes taken; `None` where the failed command is unknown.
     pub fn rerun(&self) -> Option<String> {
         let diagnosis = self.input.diagnosis.as_ref()?;
         let living = self.advice.as_ref().and_then(|advice| advice.command.as_deref());
@@ -48,7 +48,7 @@ impl Model {
         Some(apply_all(&changes, situation.command_line()?, situation.form()))
     }
 
-    /// What the steps taken so far mean for those ahead.
+    /// What the fixes taken so far mean for those ahead.
     pub fn taken(&self) -> Taken {
         Taken {
             changed: self.walk.behind.iter().any(|behind| behind.change().is_some()),
@@ -58,15 +58,15 @@ impl Model {
         }
     }
 
-    /// How this step's program can be asked to let go, by us and now: not where nothing may be sent at all, nor after
-    /// it was asked in vain or is being forced.
+    /// How the program that this fix is about can be asked to free its memory now: not where nothing may be sent at all, nor
+    /// after it was asked in vain or ignored a signal.
     pub fn release_of<'a>(&self, step: &'a PlannedFix) -> Option<&'a Release> {
         let tried = step.target.and_then(|target| self.ending_of(target));
         let in_vain = tried.is_some_and(|e| matches!(e.state, EndingState::NotReleased(_) | EndingState::Survived(_)));
         if in_vain || self.refuses_all().is_some() { None } else { step.release.as_ref() }
     }
 
-    /// Where an ending of this process stands, if there is one.
+    /// What became of terminating this process, if the person did.
     pub fn ending_of(&self, key: ProcessKey) -> Option<&Ending> {
         self.endings.iter().find(|ending| ending.victim.key == key)
     }

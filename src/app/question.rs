@@ -1,6 +1,6 @@
-//! Owns the question before something that can't be undone. It names its victims. Typed text can't answer it: no answer
-//! is accepted before the question could be read, every key that is not an answer closes it, and an answer counts only
-//! if no other key follows it.
+//! Owns the question before something that can't be undone. It names every process that it is about. Typed text can't
+//! answer it: no answer is accepted before the question could be read, every key that is not an answer closes it, and an
+//! answer counts only if no other key follows it.
 
 use std::time::Duration;
 
@@ -48,19 +48,19 @@ pub struct Victim {
     pub yours: bool,
     /// When it was started.
     pub started_at: Option<WallTime>,
-    /// What it holds, over all devices; `None` where the driver does not say.
+    /// What it uses, over all devices; `None` where the driver does not say.
     pub held: Option<Bytes>,
     pub devices: Vec<u32>,
-    /// What speaks for ending it.
+    /// What speaks for terminating it.
     pub evidence: Vec<String>,
-    /// Who may start it again.
+    /// The supervisor that may restart it.
     pub supervisor: Option<Supervisor>,
-    /// Whom it should end with: that one is signalled first, and it only if it is still there afterwards.
+    /// The process that it should end with: that one is signalled first, and this one only if it still runs afterwards.
     pub follows: Option<ProcessKey>,
 }
 
 impl Victim {
-    /// What it is, in the words that say most of it.
+    /// Its most telling name.
     pub fn called(&self) -> &str {
         let command = Some(self.command.as_str()).filter(|command| !command.is_empty());
         self.what.as_deref().or(command).unwrap_or("a process without a name")
@@ -70,7 +70,20 @@ impl Victim {
         Running { command: self.command.clone(), image: self.image }
     }
 
-    /// What it holds and where, in a few words.
+    /// Its PID, memory and name.
+    pub fn in_one_line(&self) -> String {
+        format!("{}  {}  {}", self.key.pid, self.holding(), self.called())
+    }
+
+    /// Its PID, with its memory where it has any.
+    fn pid_and_memory(&self) -> String {
+        match self.held {
+            Some(held) if held > Bytes::ZERO => format!("{} ({held})", self.key.pid),
+            _ => self.key.pid.to_string(),
+        }
+    }
+
+    /// How much memory it uses and where, in a few words.
     pub fn holding(&self) -> String {
         let devices: Vec<String> = self.devices.iter().map(u32::to_string).collect();
         match (self.held, devices.is_empty()) {
@@ -81,21 +94,19 @@ impl Victim {
     }
 }
 
-/// The workers among the victims, in lines that name each: a line each where there is room, else as many to
-/// a line as fit.
+/// The workers among the victims, each of them named: a line each where there is room, else as many to a line as fit.
 pub(crate) fn workers(victims: &[Victim], width: usize, room: usize) -> Vec<String> {
     let workers: Vec<&Victim> = victims.iter().filter(|victim| victim.follows.is_some()).collect();
     let (with, without): (Vec<&Victim>, Vec<&Victim>) =
         workers.into_iter().partition(|victim| victim.held.is_some_and(|held| held > Bytes::ZERO));
-    let line = |victim: &&Victim| format!("  {}  {}  {}", victim.key.pid, victim.holding(), victim.called());
     let helpers = folded(&without, width);
     if with.len() + helpers.len() <= room {
-        return with.iter().map(line).chain(helpers).collect();
+        return with.iter().map(|victim| format!("  {}", victim.in_one_line())).chain(helpers).collect();
     }
     folded(&with, width).into_iter().chain(helpers).collect()
 }
 
-/// Those that are called alike together, each with its PID, and with its bytes where it has any.
+/// Processes of one name together, each with its PID and its memory.
 fn folded(victims: &[&Victim], width: usize) -> Vec<String> {
     let mut names: Vec<&str> = Vec::new();
     for victim in victims {
@@ -103,28 +114,22 @@ fn folded(victims: &[&Victim], width: usize) -> Vec<String> {
             names.push(victim.called());
         }
     }
-    let one = |victim: &&Victim| match victim.held {
-        Some(held) if held > Bytes::ZERO => format!("{} ({held})", victim.key.pid),
-        _ => victim.key.pid.to_string(),
-    };
-    let text = |name: &str| {
-        let alike: Vec<String> = victims.iter().filter(|victim| victim.called() == name).map(one).collect();
+    let mut lines = Vec::new();
+    for name in names {
+        let alike = victims.iter().filter(|victim| victim.called() == name);
+        let alike: Vec<String> = alike.map(|victim| victim.pid_and_memory()).collect();
         let many = if alike.len() == 1 { String::new() } else { format!("{} × ", alike.len()) };
-        format!("  {many}{name}: {}", alike.join(", "))
-    };
-    names
-        .into_iter()
-        .flat_map(|name| {
-            let options = textwrap::Options::new(width.max(20)).subsequent_indent("    ");
-            textwrap::wrap(&text(name), options).into_iter().map(|line| line.into_owned()).collect::<Vec<_>>()
-        })
-        .collect()
+        let text = format!("  {many}{name}: {}", alike.join(", "));
+        let options = textwrap::Options::new(width.max(20)).subsequent_indent("    ");
+        lines.extend(textwrap::wrap(&text, options).into_iter().map(|line| line.into_owned()));
+    }
+    lines
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
     End(Vec<Victim>, Signal),
-    /// Ask its own program to give memory back?
+    /// Ask its own program to free memory?
     Release(Box<Victim>, Release),
     /// A second paste: replace the first or append to it?
     Paste(String),
@@ -136,9 +141,9 @@ pub enum Asked {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
     pub asked: Asked,
-    /// Since when it stands on the terminal; `None` until it was drawn.
+    /// Since when it is on the terminal; `None` until it was drawn.
     shown: Option<Duration>,
-    /// Part of it has no room on the screen: then it takes no yes.
+    /// Part of it does not fit on the screen: then it takes no yes.
     cut: bool,
     /// The last key that came too early to be an answer; the time to read starts anew with it.
     early: Option<Duration>,
@@ -188,7 +193,7 @@ impl Question {
         Question { asked, shown: None, cut: false, early: None, waiting: None, typed: (String::new(), None) }
     }
 
-    /// It is on the terminal now, all of it or `cut`. Since it could be read whole is what counts.
+    /// It is on the terminal now, all of it or `cut`. The time to read begins when all of it can be read.
     pub fn drawn(&mut self, now: Duration, cut: bool) {
         if std::mem::replace(&mut self.cut, cut) && !cut {
             self.hidden();
@@ -196,7 +201,7 @@ impl Question {
         self.shown.get_or_insert(now);
     }
 
-    /// Why it can't be answered with a yes: whom it names was not all to be read.
+    /// Why it can't be answered with a yes: not all of what it names could be read.
     pub fn unread(&self) -> Option<&'static str> {
         self.cut.then_some(match self.asked {
             Asked::End(..) => "Make the terminal larger to read all of it; nothing was signalled.",
@@ -205,13 +210,13 @@ impl Question {
         })
     }
 
-    /// The screen was somebody else's for a while: what was typed before it is drawn again is no answer.
+    /// Another program had the screen: what was typed before the question is drawn again is no answer.
     pub fn hidden(&mut self) {
         (self.shown, self.waiting) = (None, None);
         self.typed = (String::new(), None);
     }
 
-    /// The PID that has to be typed in the place of `y`: the first process in the question that another user owns.
+    /// The PID that has to be typed instead of `y`: the first process in the question that another user owns.
     pub fn wants_pid(&self) -> Option<u32> {
         match &self.asked {
             Asked::End(victims, _) => victims.iter().find(|victim| !victim.yours).map(|victim| victim.key.pid),
@@ -340,7 +345,7 @@ impl Question {
         Some(answer)
     }
 
-    /// When `tick` will have something to say, or the dialog something else to show.
+    /// When `tick` will return an answer, or the dialog shows something else.
     pub fn wakes_at(&self, now: Duration) -> Option<Duration> {
         let (_, settle) = self.times();
         match self.waiting {

@@ -11,12 +11,12 @@ use crate::units::Bytes;
 /// A line of the list.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'a> {
-    /// Its name over re-sorted lists.
+    /// Its identity in any order of the list.
     pub id: RowId,
     pub process: &'a GpuProcess,
     /// How it stands to the others.
     pub stands: Stands,
-    /// It stands below the memory that nobody who is listed holds.
+    /// The driver does not list it.
     pub unlisted: bool,
 }
 
@@ -26,7 +26,7 @@ pub enum Stands {
     Alone,
     Head {
         workers: usize,
-        /// What they and it hold together on all devices; `None` where the driver does not say.
+        /// What they and it use together on all devices; `None` where the driver does not say.
         together: Option<Bytes>,
     },
     /// Below the one it works for.
@@ -84,15 +84,14 @@ impl Model {
 pub(crate) fn rows<'a>(model: &Model, snapshot: &'a Snapshot) -> Vec<Row<'a>> {
     let mut rows = Vec::new();
     for device in &snapshot.devices {
-        let shown = |row: &&GpuProcess| model.shows(row);
-        let mut blocks = blocks(snapshot, device, device.processes.iter().filter(shown));
+        let shown = device.processes.iter().filter(|row| model.shows(row));
+        let mut blocks = blocks(snapshot, device, shown);
         blocks.sort_by(|one, other| one.compare(other, model.processes.sort));
         if let Some(order) = model.kept_order() {
-            let place = |block: &Block<'_>| {
+            blocks.sort_by_cached_key(|block| {
                 let id = block.face().map(|row| RowId::of(device.index, row));
-                order.iter().position(|kept| Some(*kept) == id)
-            };
-            blocks.sort_by_cached_key(|block| place(block).unwrap_or(usize::MAX));
+                order.iter().position(|kept| Some(*kept) == id).unwrap_or(usize::MAX)
+            });
         }
         rows.extend(blocks.into_iter().flat_map(|block| block.rows(snapshot, device.index)));
         let here = snapshot.holders.iter().filter(|holder| home(snapshot, holder) == device.index);
@@ -107,7 +106,7 @@ pub(crate) fn rows<'a>(model: &Model, snapshot: &'a Snapshot) -> Vec<Row<'a>> {
     rows
 }
 
-/// What a process and those that end with it hold on all devices; unknown where that of a listed one is.
+/// What a process and those that end with it use on all devices; unknown where that of a listed one is.
 pub(crate) fn together(snapshot: &Snapshot, key: ProcessKey) -> Option<Bytes> {
     let below = snapshot.below(key);
     let rows = snapshot.devices.iter().flat_map(|device| &device.processes);
@@ -131,10 +130,8 @@ fn blocks<'a>(snapshot: &'a Snapshot, device: &Device, listed: impl Iterator<Ite
     for row in listed {
         let leader =
             row.group.and_then(|group| snapshot.process(group)).filter(|leader| stands_on(snapshot, leader, device));
-        let same = |block: &&mut Block<'_>| {
-            leader.is_some() && block.leader.map(|head| head.pid) == leader.map(|head| head.pid)
-        };
-        let block = match blocks.iter_mut().find(same) {
+        let has_block = blocks.iter().position(|block| block.is_of(leader));
+        let block = match has_block.and_then(|at| blocks.get_mut(at)) {
             Some(block) => block,
             None => {
                 blocks.push(Block { leader, workers: Vec::new(), bytes: None, first: row.pid });
@@ -153,15 +150,24 @@ fn blocks<'a>(snapshot: &'a Snapshot, device: &Device, listed: impl Iterator<Ite
 
 /// Whether a leader's row is drawn on this device: where it is listed; else where the first of its group is.
 fn stands_on(snapshot: &Snapshot, leader: &GpuProcess, device: &Device) -> bool {
-    let lists = |device: &Device| device.processes.iter().any(|row| row.key() == leader.key());
-    if snapshot.devices.iter().any(lists) {
-        return lists(device);
+    if snapshot.devices.iter().any(|any| lists(any, leader)) {
+        return lists(device, leader);
     }
-    let of_group = |device: &&Device| device.processes.iter().any(|row| row.group == leader.key());
-    snapshot.devices.iter().find(of_group).is_some_and(|first| first.index == device.index)
+    let mut devices = snapshot.devices.iter();
+    let first = devices.find(|any| any.processes.iter().any(|row| row.group == leader.key()));
+    first.is_some_and(|first| first.index == device.index)
+}
+
+fn lists(device: &Device, leader: &GpuProcess) -> bool {
+    device.processes.iter().any(|row| row.key() == leader.key())
 }
 
 impl<'a> Block<'a> {
+    /// Whether this leader's workers stand here.
+    fn is_of(&self, leader: Option<&GpuProcess>) -> bool {
+        leader.is_some() && self.leader.map(|head| head.pid) == leader.map(|head| head.pid)
+    }
+
     /// Who stands at its top.
     fn face(&self) -> Option<&'a GpuProcess> {
         self.leader.or_else(|| self.workers.first().copied())
@@ -192,29 +198,33 @@ fn head(snapshot: &Snapshot, leader: &GpuProcess) -> Stands {
     }
 }
 
-/// Holders, those that end with one launcher below it.
+/// The rows of processes that the driver does not list; those that end with one launcher are below it.
 fn unlisted<'a>(snapshot: &'a Snapshot, device: u32, holders: impl Iterator<Item = &'a Holder>) -> Vec<Row<'a>> {
     let mut holders: Vec<&GpuProcess> = holders.map(|holder| &holder.process).collect();
     holders.sort_by_key(|process| (process.group, process.group != process.key(), process.pid));
     let mut rows: Vec<Row<'a>> = Vec::new();
-    let row = |process, stands| Row { id: RowId::of(device, process), process, stands, unlisted: true };
     for process in holders {
         let leader = process.group.and_then(|group| snapshot.process(group));
         if let Some(leader) = leader.filter(|leader| rows.iter().all(|row| row.process.key() != leader.key())) {
-            rows.push(row(leader, head(snapshot, leader)));
+            rows.push(unlisted_row(device, leader, head(snapshot, leader)));
         }
         if leader.is_none_or(|leader| leader.key() != process.key()) {
-            rows.push(row(process, if leader.is_some() { Stands::Worker } else { Stands::Holder }));
+            let stands = if leader.is_some() { Stands::Worker } else { Stands::Holder };
+            rows.push(unlisted_row(device, process, stands));
         }
     }
     rows
 }
 
-/// The device below which a holder stands: of those it has open, the one with the most that nobody listed holds.
+fn unlisted_row(device: u32, process: &GpuProcess, stands: Stands) -> Row<'_> {
+    Row { id: RowId::of(device, process), process, stands, unlisted: true }
+}
+
+/// The device below which such a process is shown: of those it has open, the one with the most unattributed memory.
 fn home(snapshot: &Snapshot, holder: &Holder) -> u32 {
-    let open = |device: &&Device| holder.gpus.is_empty() || holder.gpus.contains(&device.index);
-    let most = |device: &&Device| (device.unaccounted_bytes.value(), std::cmp::Reverse(device.index));
-    snapshot.devices.iter().filter(open).max_by_key(most).map_or(0, |device| device.index)
+    let open = snapshot.devices.iter().filter(|device| holder.gpus.is_empty() || holder.gpus.contains(&device.index));
+    let most = open.max_by_key(|device| (device.unaccounted_bytes.value(), std::cmp::Reverse(device.index)));
+    most.map_or(0, |device| device.index)
 }
 
 /// A worker of one that is listed is counted there, and nobody can do anything about the driver's own services. Who is

@@ -1,5 +1,5 @@
-//! Owns two pages about the person's own run: whether its model fits; and the walk's end, what was done, what it gave
-//! back, how to run again, what keeps it from coming back.
+//! Owns two pages about the person's own run: whether its model fits; and the walk's end, what was done, what it freed,
+//! how to run again, what prevents the failure next time.
 
 use super::model::{Model, Source};
 use super::walk::{EndingState, Mark};
@@ -42,7 +42,7 @@ pub(crate) fn page(model: &Model) -> Page {
     page
 }
 
-/// Whose memory came back, a line each: in this sitting, and in the one it goes on from.
+/// Which processes freed memory, a line each: in this session, and in the one that it continues.
 pub(crate) fn freed(model: &Model) -> Vec<String> {
     let now = model.endings.iter().filter_map(|ending| {
         let name = &ending.victim.name;

@@ -103,7 +103,7 @@ impl Session {
         session
     }
 
-    /// With the named holder and another process on the card.
+    /// With the process that the log names and another one on the GPU.
     pub(crate) fn with_holders() -> Session {
         let mut session = Session::new();
         session.sample(vec![process(4242, held()), process(5177, Bytes::gib(6))]);
@@ -140,7 +140,7 @@ impl Session {
         }
     }
 
-    /// What is kept for the next start, as it comes back then.
+    /// What is kept for the next start, as it is read then.
     fn brought_back(&self) -> Session {
         let kept = self.kept.last().unwrap();
         let mut session = Session::new();
@@ -1511,7 +1511,7 @@ fn the_step_a_person_reads_stays_theirs_whatever_a_reading_adds_above_it() {
     session.paste(&log);
     session.keys("s");
     let read = session.model.current_step().unwrap().fix;
-    // The same holders as before the crash, seen again and idle: ending one becomes a step, above.
+    // The same processes as before the crash, seen again and idle: terminating one becomes a fix, above the others.
     let again = || vec![process(4242, held()), process(5177, Bytes::gib(6))];
     session.sample(again());
     session.send(Msg::Sample(Box::new(machine(20, again()))));
@@ -1959,12 +1959,12 @@ fn cast() -> Vec<GpuProcess> {
     doubtful.proved = false;
     let mut given_away = process(5177, Bytes::gib(6));
     given_away.uid = Reading::Known(1001);
-    // And as one that can be asked to let go: ours, another user's, one that can't be proved.
+    // And as one that can be asked to unload: ours, another user's, one that can't be proved.
     let mut vague = runner(999);
     vague.proved = false;
     let ours = [process(4242, held()), process(5177, Bytes::gib(6))];
     let others = vec![reused, foreign, unproved, unknown, desktop, shell, doubtful, given_away];
-    // A launcher with its workers, one of them reused and one another user's; a holder that is not listed.
+    // A launcher with its workers, one of them reused and one another user's; a process that the driver does not list.
     let mut later = works_for(4100, 4101, 3);
     later.start_ticks = Reading::Known(4_100_500);
     let mut theirs = works_for(4100, 4103, 2);

@@ -23,7 +23,7 @@ impl Model {
     }
 }
 
-/// Who works for one of these and is not named: one that may not be ended, or that came after the question.
+/// Workers of these that are not named: they may not be terminated, or started after the question.
 pub(crate) fn left_out(model: &Model, named: &[Victim]) -> Vec<(u32, String)> {
     let Some(snapshot) = model.snapshot() else { return Vec::new() };
     let mut left: Vec<ProcessKey> = named.iter().flat_map(|victim| snapshot.below(victim.key)).collect();
@@ -42,7 +42,7 @@ fn why_left_out(model: &Model, key: ProcessKey) -> String {
     }
 }
 
-/// The process as the question names it, and how it is asked; or why it is not.
+/// The process as the question names it, and how its program is asked to free memory; or why it is not.
 pub(crate) fn holder(model: &Model, key: ProcessKey) -> Result<(Victim, Release), Refusal> {
     if let Some(refusal) = model.refuses_all() {
         return Err(refusal);
@@ -61,12 +61,12 @@ pub(crate) fn in_words(refusal: &Refusal) -> String {
     format!("{first}{}.", characters.as_str())
 }
 
-/// The process as the question names it, or why it is not to be ended.
+/// The process as the question names it, or why it may not be terminated.
 pub(crate) fn victim(model: &Model, key: ProcessKey) -> Result<Victim, Refusal> {
     let snapshot = model.snapshot().ok_or(Refusal::Gone(key.pid))?;
     let row = snapshot.process(key).ok_or(Refusal::Gone(key.pid))?;
     model.config.viewer.may_end(row)?;
-    // What belongs to a protected server is that server.
+    // A worker of a protected server is protected, too.
     let above = snapshot.leader_of(row).and_then(|leader| leader.command.known());
     if let Some(why) = above
         .into_iter()

@@ -1,5 +1,5 @@
 //! Owns the walk through the steps: which were taken or skipped, where the person stands, and what became of the
-//! processes they ended, down to the bytes that came back.
+//! processes they terminated, down to the bytes that were freed.
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ use crate::knowledge::diagnosis::Diagnosis;
 pub(crate) use crate::report::markdown::Mark;
 use crate::units::{Bytes, WallTime};
 
-/// A driver's teardown may take a moment; after this the memory is said not to have come back.
+/// A driver's teardown may take a moment; after this the memory counts as not freed.
 pub(crate) const TEARDOWN: Duration = Duration::from_secs(10);
-/// A program that was asked to let go may have to finish what it does first; after this we no longer wait for it.
+/// A program that was asked to unload may have to finish its work first; after this the request counts as failed.
 const LETTING_GO: Duration = Duration::from_secs(60);
 /// A supervisor starts what ended again within seconds; what comes later may be anybody's.
 const STARTING_AGAIN: Duration = Duration::from_secs(30);
-/// What a process gives back while it goes on running counts from here on: less is its everyday life.
+/// What a running process frees counts from here on: less is its everyday life.
 const NOTICEABLE: Bytes = Bytes::mib(64);
 
 /// Names a step over changing plans.
@@ -87,7 +87,7 @@ pub struct Walk {
     /// When the first step was taken: what starts later may be the run, started again.
     pub since: Option<WallTime>,
     pub again: Option<Again>,
-    /// Whose memory came back before the program was started again, in words.
+    /// Which processes freed memory before the program was started again, in words.
     pub freed_before: Vec<String>,
     /// They wait until so much is free on the device of that index.
     pub waits_for: Option<(u32, Bytes)>,
@@ -151,7 +151,7 @@ impl Walk {
     }
 }
 
-/// A process the person ended or had let go, and what became of it.
+/// A process that the person terminated or had unloaded, and what became of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ending {
     pub victim: Victim,
@@ -159,7 +159,7 @@ pub struct Ending {
     pub signal: Signal,
     /// How its program was asked instead, where it was.
     pub release: Option<Release>,
-    /// What it had given back by the last reading, while it goes on running.
+    /// What it had freed by the last reading, while it goes on running.
     pub given: Bytes,
     /// When it was confirmed.
     pub asked_at: Duration,
@@ -199,13 +199,13 @@ pub enum EndingState {
     Sending,
     /// It was signalled and has not ended yet.
     Waiting,
-    /// It has ended; its memory is watched.
+    /// It has exited; its memory is watched.
     Ended {
         /// So long after the signal.
         after: Duration,
         since: Duration,
     },
-    /// Its memory came back.
+    /// Its memory was freed.
     Returned {
         /// How much the devices have more than before.
         bytes: Bytes,
@@ -216,7 +216,7 @@ pub enum EndingState {
         /// Whether it still runs.
         lives: bool,
     },
-    /// It ended, and its memory did not come back in time.
+    /// It exited, and its memory was not freed in time.
     NotReturned {
         bytes: Bytes,
     },
@@ -254,7 +254,7 @@ impl Ending {
         !matches!(self.state, EndingState::Refused(_) | EndingState::Survived(_) | EndingState::NotReleased(_))
     }
 
-    /// It has ended, whatever came back.
+    /// It has exited, whatever it freed.
     pub fn is_over(&self) -> bool {
         use EndingState::{Asked, Asking, Elsewhere, Sending, Waiting};
         self.is_under_way() && !matches!(self.state, Sending | Waiting | Elsewhere { .. } | Asking | Asked(_))
@@ -266,7 +266,7 @@ impl Ending {
         matches!(self.state, Returned { .. } | NotReturned { .. } | Unproved)
     }
 
-    /// Holds a new reading against the one before the signal. `shared` came back since then for other endings.
+    /// Compares a new reading with the one before the signal. `shared` was freed since then by other processes.
     pub fn watch(&mut self, snapshot: &Snapshot, shared: Bytes, now: Duration) {
         self.watch_memory(snapshot, shared, now);
         self.watch_for_another(snapshot, now);
@@ -304,7 +304,7 @@ impl Ending {
         let EndingState::Ended { since, .. } = self.state else { return };
         let launches = self.victim.held == Some(Bytes::ZERO) && self.victim.devices.is_empty();
         if launches || (self.victim.held.is_none() && self.victim.follows.is_some()) {
-            // A launcher, or a helper of another one: what comes back is the workers'.
+            // A launcher, or a helper of another one: the workers free the memory.
             let after = now.saturating_sub(self.asked_at);
             self.state = EndingState::Returned { bytes: Bytes::ZERO, after, free_now: Vec::new(), lives: false };
             return;
@@ -326,7 +326,7 @@ impl Ending {
         }
     }
 
-    /// One that lets go may well go on running: then what it holds less is the proof, once it falls no further.
+    /// A program that unloads may go on running: then the drop in its own use is the proof, once it falls no further.
     fn watch_living(&mut self, snapshot: &Snapshot, shared: Bytes, now: Duration) {
         let after = now.saturating_sub(self.asked_at);
         let less = self.victim.held.zip(snapshot.held_by(self.victim.key)).map(|(before, now)| before.less(now));
@@ -352,7 +352,7 @@ impl Ending {
         Some((sum(&free_now).less(sum(&self.free_before)).less(shared), free_now))
     }
 
-    /// What came back for this ending, if it did so after `then`.
+    /// What this process freed, if it did so after `then`.
     pub fn returned_since(&self, then: Duration) -> Bytes {
         match self.state {
             EndingState::Returned { bytes, after, .. } if self.asked_at + after >= then => bytes,

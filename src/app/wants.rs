@@ -58,8 +58,8 @@ impl Model {
         self.is_small() && self.snapshot().is_some_and(|snapshot| snapshot.devices.len() > 4)
     }
 
-    /// The lines under the verdict: the easiest way out or the cause, and how the failure differs from an earlier one.
-    /// On a screen without room the rest is behind `v`.
+    /// The lines under the verdict: the easiest fix or the cause, and how the failure differs from an earlier one. `v`
+    /// shows what has no room.
     pub fn under_the_verdict(&self, width: usize) -> Vec<String> {
         let Some(advice) = &self.advice else { return Vec::new() };
         let most = if self.is_small() { 2 } else { 3 };
@@ -68,7 +68,7 @@ impl Model {
         if !self.is_small() {
             lines.extend(advice.verdict.notes.iter().flat_map(|note| shortened(note, width, 2)).take(2));
         }
-        // Of a second failure, how it differs is what one asks first.
+        // The first question about a second failure is how it differs.
         let compared = self.compared();
         let room = if self.is_small() { 2 } else { 4 };
         lines.extend(compared.iter().flat_map(|text| shortened(text, width, 2)).take(room));
@@ -85,7 +85,7 @@ impl Model {
         1 + self.under_the_verdict(width).len() + decisive + blank
     }
 
-    /// The heading, the fixes that were left and those ahead, and the proof of what was ended last.
+    /// The heading, the fixes behind and ahead, and the proof of what was terminated last.
     fn steps_want(&self) -> usize {
         1 + self.walk.behind.len() + self.steps_ahead().len().max(1) + self.lines_of_proof()
     }
@@ -108,7 +108,7 @@ impl Model {
         bars + 2 + rows + unlisted + remarks
     }
 
-    /// What is said below each device, or (`None`) below all of them, of what can't be seen from here; wrapped.
+    /// What can't be seen from here, said below each device, or (`None`) below all of them; wrapped.
     pub fn remarks(&self, width: usize) -> Vec<(Option<u32>, Vec<String>)> {
         let Some(snapshot) = self.snapshot() else { return Vec::new() };
         let of_devices = snapshot.devices.iter().flat_map(|device| {

@@ -1,8 +1,8 @@
-//! Owns what a terminal gets that shows ASCII only: every other character, also of logs and names, has a stand-in.
+//! Owns the stand-ins for a terminal that shows ASCII only: every other character, also of logs and names, has one.
 
 use ratatui::buffer::Buffer;
 
-/// Leaves nothing but ASCII, unless the terminal shows more.
+/// Replaces all but ASCII, unless the terminal shows more.
 pub(super) fn only(unicode: bool, buffer: &mut Buffer) {
     if unicode {
         return;

@@ -14,7 +14,7 @@ use crate::app::Model;
 use crate::app::action::Action;
 use crate::app::detail::{LABEL, Paragraph, enter_in_words, is_in_full, paragraphs};
 use crate::app::model::{Region, Target};
-use crate::app::walk::{Ending, EndingState};
+use crate::app::walk::EndingState;
 use crate::gpu::ProcessKey;
 
 pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, targets: &mut Vec<Target>) {
@@ -36,7 +36,7 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
     let keys = if model.is_small() { None } else { keys(model, theme, width) };
     let height = usize::from(inner.height);
     let room = height.saturating_sub(usize::from(keys.is_some()));
-    // What gives way is what stands last; `z` shows all.
+    // The last lines are cut first; `z` shows all.
     if lines.len() > room {
         lines.truncate(room.saturating_sub(1));
         if room > 0 {
@@ -44,7 +44,9 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
             lines.push(Line::styled(text, theme.quiet));
         }
     }
-    if let Some(line) = keys.filter(|_| height > 0) {
+    if let Some(line) = keys
+        && height > 0
+    {
         let y = inner.y + u16::try_from(lines.len()).unwrap_or(u16::MAX);
         pane::pressable(theme, &line, (inner.x, y), false, targets);
         lines.push(line);
@@ -78,7 +80,7 @@ fn lines_of(paragraph: &Paragraph, theme: &Theme, width: usize, is_in_full: bool
         .collect()
 }
 
-/// What can be done with the selected fix; while memory is waited for, with the process that has it.
+/// What can be done with the selected fix; while memory is waited for, with the process that uses it.
 fn keys(model: &Model, theme: &Theme, width: usize) -> Option<Line<'static>> {
     let offers = match (model.focus, model.current_step()) {
         (Region::Processes, _) => of_process(model),
@@ -108,11 +110,11 @@ fn of_process(model: &Model) -> Vec<(Action, &'static str)> {
     if may_end(model, key) { vec![terminate, (Action::Mark, "mark")] } else { Vec::new() }
 }
 
-/// One that was signalled already, or has ended, is only waited for.
+/// A process that was signalled already, or has exited, is only waited for.
 fn while_waiting(model: &Model) -> Vec<(Action, &'static str)> {
-    let is_gentle = |ending: &Ending| matches!(ending.state, EndingState::Elsewhere { .. } | EndingState::Asked(_));
     let mut offers = Vec::new();
-    if model.awaited().is_some_and(is_gentle) {
+    let state = model.awaited().map(|ending| &ending.state);
+    if matches!(state, Some(EndingState::Elsewhere { .. } | EndingState::Asked(_))) {
         offers.push((Action::End, "terminate…"));
     }
     if !model.steps_ahead().is_empty() && model.awaited().is_some() {

@@ -35,26 +35,33 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
     } else {
         above.push(heading(model, theme, &ahead, &columns));
     }
-    let taken = above.len();
-    picture.lines(Rect { height: u16::try_from(taken).unwrap_or(u16::MAX).min(inner.height), ..inner }, above);
-    let cursor = model.cursor(&ahead);
-    let behind = model.walk.behind.len();
-    let (count, room) = (behind + ahead.len(), height.saturating_sub(taken));
+    let taken = u16::try_from(above.len()).unwrap_or(u16::MAX).min(inner.height);
+    picture.lines(Rect { height: taken, ..inner }, above);
+    let body = Rect { y: inner.y + taken, height: inner.height - taken, ..inner };
+    picture.lines(body, table(model, theme, &ahead, body, targets));
+}
+
+/// The fixes that were left and those ahead, as many as fit with the selected one in sight.
+fn table(
+    model: &Model,
+    theme: &Theme,
+    ahead: &[&PlannedFix],
+    area: Rect,
+    targets: &mut Vec<Target>,
+) -> Vec<Line<'static>> {
+    let (width, room) = (usize::from(area.width), usize::from(area.height));
+    let (cursor, behind) = (model.cursor(ahead), model.walk.behind.len());
+    let count = behind + ahead.len();
     let at = behind + cursor.unwrap_or(0);
-    // The last line says how many are out of sight; the selected one never is.
+    // The last line says how many are out of sight.
     let room_for_rows = if count > room { room.saturating_sub(1).max(1) } else { room };
     let first = (at + 1).saturating_sub(room_for_rows).min(count.saturating_sub(room_for_rows));
     let mut lines = Vec::new();
-    let body = Rect {
-        y: inner.y + u16::try_from(taken).unwrap_or(0).min(inner.height),
-        height: u16::try_from(room).unwrap_or(0),
-        ..inner
-    };
     for number in (first..count).take(room_for_rows) {
         let line = match (model.walk.behind.get(number), number.checked_sub(behind)) {
             (Some(left), _) => tried(left, theme, width),
             (None, Some(place)) => {
-                targets.extend(pane::line_target(body, lines.len(), Click::Step(place)));
+                targets.extend(pane::line_target(area, lines.len(), Click::Step(place)));
                 let Some(planned) = ahead.get(place) else { continue };
                 let columns = &columns;
                 row(model, theme, planned, (place + 1, columns), width, cursor == Some(place))
@@ -67,10 +74,10 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
     if hidden > 0 && lines.len() < room {
         lines.push(Line::styled(format!("   {} {hidden} more", theme.sign("…", "...")), theme.quiet));
     }
-    picture.lines(body, lines);
+    lines
 }
 
-/// As many of the last proofs as there is room for: half of one tells nothing.
+/// As many of the last proofs as fit, each of them whole.
 fn last_proofs(model: &Model, theme: &Theme, width: usize, room: usize) -> Vec<Line<'static>> {
     let mut kept: Vec<Vec<Line<'static>>> = Vec::new();
     let mut left = room;
@@ -101,7 +108,7 @@ fn heading(model: &Model, theme: &Theme, ahead: &[&PlannedFix], columns: &Column
 /// Which of the fixes are enough only together: the first few.
 fn enough_together(model: &Model, ahead: &[&PlannedFix]) -> Option<String> {
     let first = ahead.first()?;
-    // As the plan has it: the log's figure is a lower bound.
+    // The same as in the plan: the log's figure is a lower bound.
     let of_log = model.advice.as_ref().and_then(|advice| advice.ledger.as_ref()?.missing_bytes);
     let missing = of_log.max(model.advice.as_ref().and_then(|advice| advice.fit.as_ref()?.missing()));
     let missing = missing.filter(|missing| *missing > Bytes::ZERO && !first.may_be_enough)?;
@@ -112,7 +119,7 @@ fn enough_together(model: &Model, ahead: &[&PlannedFix]) -> Option<String> {
             return None;
         }
         sum = sum.plus(planned.frees_bytes.unwrap_or(Bytes::ZERO));
-        // Of one alone the plan has judged.
+        // The plan has decided whether one alone is enough.
         if sum >= missing && at > 0 {
             return Some(format!("1–{} together: {sum}", at + 1));
         }

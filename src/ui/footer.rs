@@ -1,4 +1,4 @@
-//! Owns the last line: what was just said, a line being typed, or the keys that work now.
+//! Owns the last line: the notice, a line being typed, or the keys that work now.
 
 use std::borrow::Cow;
 
@@ -14,6 +14,7 @@ use crate::app::action::Action;
 use crate::app::detail::enter_in_words;
 use crate::app::keymap::Binding;
 use crate::app::model::{Region, Target};
+use crate::app::prompt::Prompt;
 use unicode_width::UnicodeWidthStr;
 
 /// Columns for what `x` does and to whom.
@@ -42,36 +43,45 @@ const WITH_ALL_WORDS: usize = 100;
 /// Always there, whatever else fits.
 const LAST: [Action; 3] = [Action::NextRegion, Action::Help, Action::Quit];
 
-/// Draws the line; a longer word to the person takes the lines above it, too.
+/// Draws the line; a longer notice takes the lines above it, too.
 pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, targets: &mut Vec<Target>) {
     let width = usize::from(area.width);
-    if let Some(prompt) = &model.prompt {
-        let (what, keys) = prompt.purpose.in_words();
-        // The end is where one types.
-        let room = width.saturating_sub(what.width() + keys.width() + 8).max(10);
-        let from = prompt.text.chars().count().saturating_sub(room);
-        let typed: String = prompt.text.chars().skip(from).collect();
-        let line = format!(" {what}: {}{typed}_   {keys}", if from > 0 { theme.sign("…", "~") } else { "" });
-        return picture.lines(area, [Line::raw(cut(&line, width))]);
-    }
-    if model.pasting {
+    let line = if let Some(prompt) = &model.prompt {
+        typed(prompt, theme, width)
+    } else if model.pasting {
         let text = format!(" receiving a paste{} Ctrl-C ends it", theme.sign("…", "..."));
-        return picture.lines(area, [Line::raw(cut(&text, width))]);
-    }
-    if let Some((text, _)) = &model.notice {
+        Line::raw(cut(&text, width))
+    } else if let Some((text, _)) = &model.notice {
         return notice(text, theme, area, picture);
-    }
-    if model.input.typing.is_some() {
-        return picture.lines(area, [Line::styled(" typing: Esc when done", theme.quiet)]);
-    }
+    } else if model.input.typing.is_some() {
+        Line::styled(" typing: Esc when done", theme.quiet)
+    } else {
+        let keys = keys(model, theme, width);
+        pane::pressable(theme, &keys, (area.x, area.y), false, targets);
+        keys
+    };
+    picture.lines(area, [line]);
+}
+
+/// The line that is typed, and which keys end it. A long one is cut at its start: its end is where one types.
+fn typed(prompt: &Prompt, theme: &Theme, width: usize) -> Line<'static> {
+    let (what, keys) = prompt.purpose.in_words();
+    let room = width.saturating_sub(what.width() + keys.width() + 8).max(10);
+    let from = prompt.text.chars().count().saturating_sub(room);
+    let typed: String = prompt.text.chars().skip(from).collect();
+    let cut_mark = if from > 0 { theme.sign("…", "~") } else { "" };
+    Line::raw(cut(&format!(" {what}: {cut_mark}{typed}_   {keys}"), width))
+}
+
+/// The keys that work now, as many as fit: chosen by need, shown in the order of the keymap.
+fn keys(model: &Model, theme: &Theme, width: usize) -> Line<'static> {
     let offered = offered(model, width.saturating_sub(BESIDE).min(TARGET));
-    let (last, first): (Vec<Offer<'_>>, Vec<Offer<'_>>) =
+    let (mut last, first): (Vec<Offer<'_>>, Vec<Offer<'_>>) =
         offered.into_iter().partition(|offer| LAST.contains(&offer.binding.action));
     // Where there is little room, the keys that everybody knows go without words.
-    let last: Vec<Offer<'_>> = match width {
-        ..WITH_ALL_WORDS => last.into_iter().map(|offer| Offer { words: Cow::Borrowed(""), ..offer }).collect(),
-        _ => last,
-    };
+    if width < WITH_ALL_WORDS {
+        last.iter_mut().for_each(|offer| offer.words = Cow::Borrowed(""));
+    }
     let mut room = width.saturating_sub(last.iter().map(wide).sum::<usize>() + 1);
     let mut by_need: Vec<&Offer<'_>> = first.iter().collect();
     by_need.sort_by_key(|offer| need(model, offer.binding.action));
@@ -82,13 +92,10 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
             fit.push(offer.binding.action);
         }
     }
-    // In the order of the table all the same.
     let seen = first.iter().filter(|offer| fit.contains(&offer.binding.action)).chain(&last);
     let mut spans: Vec<Span<'static>> = seen.flat_map(|offer| shown(offer, theme)).collect();
     spans.pop();
-    let line = Line::from(spans);
-    pane::pressable(theme, &line, (area.x, area.y), false, targets);
-    picture.lines(area, [line]);
+    Line::from(spans)
 }
 
 /// How soon a key is shown where not all of them have room: its place in the list.
@@ -108,14 +115,13 @@ struct Offer<'a> {
 
 /// The keys that do something now.
 fn offered(model: &Model, columns: usize) -> Vec<Offer<'_>> {
-    let here = |binding: &&Binding| binding.region.is_none_or(|region| region == model.focus) && !binding.ctrl;
-    let bindings = model.config.keys.all().iter().filter(here).filter(|binding| !binding.words.is_empty());
+    let here = model.config.keys.all().iter().filter(|binding| binding.is_in(model.focus));
+    let bindings = here.filter(|binding| !binding.ctrl && !binding.words.is_empty());
     bindings.filter_map(|binding| Some(Offer { binding, words: words(model, binding, columns)? })).collect()
 }
 
 /// What a key does now, naming the process that it is about; `None` where it would do nothing.
 fn words<'a>(model: &Model, binding: &'a Binding, columns: usize) -> Option<Cow<'a, str>> {
-    let has_rows = || !model.rows().is_empty();
     match binding.action {
         Action::End => model.end_in_words(columns).map(Cow::Owned),
         Action::Enter if model.focus == Region::Steps => {
@@ -125,7 +131,11 @@ fn words<'a>(model: &Model, binding: &'a Binding, columns: usize) -> Option<Cow<
             model.selected().is_some().then_some(Cow::Borrowed(binding.words))
         }
         Action::Search | Action::Sort if model.focus == Region::Processes => {
-            has_rows().then_some(Cow::Borrowed(binding.words))
+            if model.rows().is_empty() {
+                None
+            } else {
+                Some(Cow::Borrowed(binding.words))
+            }
         }
         Action::Skip | Action::DidNotHelp if model.current_step().is_none() => None,
         Action::Works | Action::FailedAgain | Action::Command | Action::Model if !has_failed(model) => None,
@@ -135,7 +145,7 @@ fn words<'a>(model: &Model, binding: &'a Binding, columns: usize) -> Option<Cow<
     }
 }
 
-/// Whether there is a failure to speak of.
+/// Whether the log contains a failure.
 fn has_failed(model: &Model) -> bool {
     model.input.diagnosis.as_ref().is_some_and(|diagnosis| !diagnosis.matches.is_empty())
 }

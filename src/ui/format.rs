@@ -103,12 +103,11 @@ pub(crate) fn ten_minutes(
     crash: Option<usize>,
 ) -> Vec<Span<'static>> {
     let all = sparkline(theme, columns, whole, columns.len());
-    let part = |from: usize, to: usize| all.chars().skip(from).take(to.saturating_sub(from)).collect::<String>();
     let Some(at) = crash else { return vec![Span::styled(all, theme.used)] };
     vec![
-        Span::styled(part(0, at), theme.used),
+        Span::styled(all.chars().take(at).collect::<String>(), theme.used),
         Span::styled(theme.sign("✗", "x"), theme.alarm),
-        Span::styled(part(at + 1, columns.len()), theme.used),
+        Span::styled(all.chars().skip(at + 1).collect::<String>(), theme.used),
     ]
 }
 

@@ -34,7 +34,9 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
     let foot = u16::from(found.is_some() && inner.height > 4);
     let body = Rect { height: inner.height - foot, ..inner };
     picture.lines(body, lines(model, theme, log, body));
-    if let Some(found) = found.filter(|_| foot > 0) {
+    if let Some(found) = found
+        && foot > 0
+    {
         let at = Rect { y: inner.bottom() - 1, height: 1, ..inner };
         picture.lines(at, [Line::styled(cut(&found, usize::from(inner.width)), theme.quiet)]);
     }
@@ -59,7 +61,7 @@ fn title(model: &Model, width: usize) -> String {
             };
             match more {
                 _ if long.width() + 2 <= width => long,
-                // What was not read says more than what it is called.
+                // The unread lines matter more than the name.
                 Some(more) => format!(" Log · {more} "),
                 None => title,
             }
@@ -69,9 +71,12 @@ fn title(model: &Model, width: usize) -> String {
     cut(&title, width.saturating_sub(2))
 }
 
-/// What the log's file holds that was not read.
+/// What the log's file contains that was not read.
 fn unread(model: &Model) -> Option<String> {
-    let file = model.input.file.as_ref().filter(|_| !model.input.own)?;
+    if model.input.own {
+        return None;
+    }
+    let file = model.input.file.as_ref()?;
     let key = model.key(Action::Reread);
     Some(match file.change? {
         Change::Grew(0) => format!("grown: {key} reads it"),
@@ -120,7 +125,10 @@ fn lines(model: &Model, theme: &Theme, log: &PastedLog, area: Rect) -> Vec<Line<
     let height = usize::from(area.height);
     let mut lines = Vec::new();
     for number in top + 1.. {
-        let Some(text) = log.line(number).filter(|_| lines.len() < height) else { break };
+        if lines.len() >= height {
+            break;
+        }
+        let Some(text) = log.line(number) else { break };
         // Wrap only the visible part of a very long line; 8 bytes a cell leave room for combining marks.
         let seen = text.floor_char_boundary((height - lines.len()).saturating_mul(width.max(1)).saturating_mul(8));
         lines.extend(log_line(model, theme, number, text.get(..seen).unwrap_or(text), width));

@@ -1,5 +1,5 @@
-//! Owns what is to be seen before it is cells: pieces at their places. From one picture to the next only the rows that
-//! differ are painted. There is one way to paint, for a row as for the whole screen, so that nothing goes stale.
+//! Owns the picture of a screen before it is cells: pieces at their places. From one picture to the next only the rows that
+//! differ are painted. There is one way to paint, for a row as for the whole screen, so nothing goes stale.
 
 use ratatui::backend::Backend;
 use ratatui::buffer::Buffer;
@@ -25,7 +25,7 @@ enum Piece {
     Lines(Vec<Line<'static>>),
     /// What lies below is hidden.
     Blank,
-    /// What somebody else painted.
+    /// Cells that a widget painted.
     Cells(Buffer),
 }
 
@@ -114,15 +114,16 @@ impl Picture {
         rows
     }
 
-    /// Whether everything stands where it stood, nothing lies on anything, and all but text is the same.
+    /// Whether only text differs: every piece is at its place, and none lies on another.
     fn differs_only_in_text(&self, before: &Picture) -> bool {
-        let alike = |((area, piece), (area_then, piece_then)): (&(Rect, Piece), &(Rect, Piece))| {
-            let text = matches!((piece, piece_then), (Piece::Lines(_), Piece::Lines(_)));
-            area == area_then && (text || piece == piece_then && *piece != Piece::Blank)
-        };
         (self.area, self.unicode, self.pieces.len()) == (before.area, before.unicode, before.pieces.len())
-            && self.pieces.iter().zip(&before.pieces).all(alike)
+            && self.pieces.iter().zip(&before.pieces).all(|(now, then)| differ_only_in_text(now, then))
     }
+}
+
+fn differ_only_in_text((area, piece): &(Rect, Piece), (area_before, piece_before): &(Rect, Piece)) -> bool {
+    let are_text = matches!((piece, piece_before), (Piece::Lines(_), Piece::Lines(_)));
+    area == area_before && (are_text || piece == piece_before && *piece != Piece::Blank)
 }
 
 fn within(area: Rect, part: Rect) -> bool {
@@ -138,7 +139,7 @@ fn put(buffer: &mut Buffer, cells: &Buffer) {
     }
 }
 
-/// What a terminal shows. The picture is enough: what differs is painted of both.
+/// What a terminal shows.
 #[derive(Debug, Default)]
 pub struct Shown {
     picture: Picture,

@@ -1,4 +1,4 @@
-//! Owns the proof of each ending: what became of a process that was signalled, and what it freed.
+//! Owns the proofs: what became of each process that was signalled or asked, and what it freed.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use crate::app::Model;
 use crate::app::action::Action;
 use crate::app::model::Source;
 use crate::app::walk::{Ending, EndingState, Successor, free_of};
+use crate::gpu::ProcessKind;
 use crate::gpu::guard::Signal;
-use crate::gpu::{GpuProcess, ProcessKind};
 use crate::units::Bytes;
 
-/// What became of each, the earliest first, in pieces that belong together.
+/// What became of each process, the earliest first, as blocks of lines.
 pub(super) fn proofs(model: &Model, theme: &Theme, width: usize) -> Vec<Vec<Line<'static>>> {
     let mut proofs = Vec::new();
     for ending in &model.endings {
         let crew: Vec<&Ending> = crew(&model.endings, ending).collect();
-        // Of a crew one line says it all, as long as nothing is wrong with one of them.
+        // A launcher and its workers share one line, as long as nothing is wrong with one of them.
         let is_led = leader(&model.endings, ending).is_some_and(|first| is_well(first) && is_well(ending));
         match (is_led, crew.is_empty() || !is_well(ending)) {
             (true, _) => {}
@@ -31,7 +31,7 @@ pub(super) fn proofs(model: &Model, theme: &Theme, width: usize) -> Vec<Vec<Line
     proofs
 }
 
-/// Those that were to end with this one.
+/// The workers that should end with this process.
 fn crew<'a>(endings: &'a [Ending], first: &'a Ending) -> impl Iterator<Item = &'a Ending> {
     endings.iter().filter(|ending| ending.victim.follows == Some(first.victim.key))
 }
@@ -40,27 +40,27 @@ fn leader<'a>(endings: &'a [Ending], of: &Ending) -> Option<&'a Ending> {
     endings.iter().find(|ending| of.victim.follows == Some(ending.victim.key))
 }
 
-/// Under way, or over as it should be: nothing of it needs a word of its own.
+/// Whether nothing of it needs a line of its own: it is under way, or ended as it should.
 fn is_well(ending: &Ending) -> bool {
     use EndingState::{NotReturned, Unproved};
     ending.is_under_way() && ending.again.is_none() && !matches!(ending.state, NotReturned { .. } | Unproved)
 }
 
-/// What became of a launcher and those who were to end with it, together.
+/// What became of a launcher and its workers, together.
 fn crew_lines(model: &Model, theme: &Theme, first: &Ending, crew: &[&Ending], width: usize) -> Vec<Line<'static>> {
-    let all = || std::iter::once(first).chain(crew.iter().copied());
-    let well = all().filter(|ending| is_well(ending)).count();
-    let proved = all().filter_map(|ending| match ending.state {
+    let all: Vec<&Ending> = std::iter::once(first).chain(crew.iter().copied()).collect();
+    let well = all.iter().filter(|ending| is_well(ending)).count();
+    let proved = all.iter().filter_map(|ending| match ending.state {
         EndingState::Returned { bytes, after, .. } => Some((bytes, after)),
         _ => None,
     });
-    let simulated = if model.config.source == Source::Demo { " (simulated)" } else { "" };
+    let simulated = simulated(model);
     let (name, others) = (&first.victim.name, crew.len());
     let (count, bytes, after) = proved.fold((0, Bytes::ZERO, Duration::ZERO), |(count, sum, last), (bytes, after)| {
         (count + 1, sum.plus(bytes), last.max(after))
     });
     let (mark, text, style) = if count == others + 1 {
-        let mut devices: Vec<u32> = all().flat_map(|ending| ending.victim.devices.iter().copied()).collect();
+        let mut devices: Vec<u32> = all.iter().flat_map(|ending| ending.victim.devices.iter().copied()).collect();
         devices.sort_unstable();
         devices.dedup();
         let free_now = model.snapshot().map(|snapshot| free_of(snapshot, &devices)).unwrap_or_default();
@@ -71,7 +71,7 @@ fn crew_lines(model: &Model, theme: &Theme, first: &Ending, crew: &[&Ending], wi
         );
         (theme.sign("✓", "+"), text, theme.good)
     } else {
-        let over = all().filter(|ending| ending.is_over()).count();
+        let over = all.iter().filter(|ending| ending.is_over()).count();
         let others = if well == others + 1 { "" } else { "; the others below" };
         let text = format!(
             "Sent SIGTERM to {name}{simulated}; it should end its {} workers. {over} of {} have exited{others}",
@@ -83,75 +83,94 @@ fn crew_lines(model: &Model, theme: &Theme, first: &Ending, crew: &[&Ending], wi
     marked(mark, &text, style, width)
 }
 
-/// What became of a process that was ended: the proof, or an honest word.
+/// What became of a process that was terminated or asked: the proof, or why there is none.
 fn ending_lines(model: &Model, theme: &Theme, ending: &Ending, width: usize) -> Vec<Line<'static>> {
-    let name = &ending.victim.name;
-    let simulated = if model.config.source == Source::Demo { " (simulated)" } else { "" };
-    let asked = match ending.signal {
-        Signal::Kill => "SIGKILL",
-        Signal::Term | Signal::Int => "SIGTERM",
-    };
-    let (mark, text, style) = match &ending.state {
-        EndingState::Elsewhere { command } => {
-            ("…", format!("Waiting for you to run: {command}  ({name} frees its memory then)"), theme.title)
-        }
-        EndingState::Asking => ("…", format!("Asking {name} to unload{simulated}: {}", asked_for(ending)), theme.quiet),
-        EndingState::Asked(said) => {
-            ("…", format!("{said}{simulated}; waiting for {name} to free its memory"), theme.quiet)
-        }
-        EndingState::NotReleased(why) => {
-            (theme.sign("✗", "x"), format!("{} did not unload: {why}.", program(ending)), theme.alarm)
-        }
-        EndingState::Sending if ending.victim.follows.is_some() => {
-            let grace = model.config.grace.as_secs();
-            ("…", format!("{name} should exit by itself; it gets SIGTERM after {grace} s"), theme.quiet)
-        }
-        EndingState::Sending | EndingState::Waiting => {
-            ("…", format!("Sent {asked} to {name}{simulated}; waiting for it to exit"), theme.quiet)
-        }
-        EndingState::Ended { .. } => {
-            ("…", format!("{name} has exited{simulated}; waiting for its memory"), theme.quiet)
-        }
-        EndingState::Returned { bytes, after, free_now, lives } => (
-            theme.sign("✓", "+"),
-            format!(
-                "{name} {}{simulated}: freed {bytes} in {:.1} s. {}",
-                if *lives { "unloaded its model" } else { "has exited" },
-                after.as_secs_f32(),
-                free(free_now)
-            ),
-            theme.good,
-        ),
-        EndingState::NotReturned { bytes } => (
-            theme.sign("✗", "x"),
-            match ending.victim.held {
-                Some(held) => format!(
-                    "{name} has exited, but only {bytes} of its {held} was freed. {}",
-                    still_held(model, ending)
-                ),
-                None => format!("{name} has exited, and no memory was freed. {}", still_held(model, ending)),
-            },
-            theme.alarm,
-        ),
-        EndingState::Unproved => (
-            theme.sign("✓", "+"),
-            format!("{name} has exited; the driver reports no figure for what was freed"),
-            theme.good,
-        ),
-        EndingState::Survived(state) => (
-            theme.sign("✗", "x"),
-            format!("{name} {}", survived(ending.signal, *state, &model.key(Action::End))),
-            theme.alarm,
-        ),
-        EndingState::Refused(refusal) => {
-            (theme.sign("✗", "x"), format!("Nothing was signalled: {refusal}"), theme.alarm)
-        }
-    };
-    let (mark, text, style) = match &ending.again {
-        Some(again) => (theme.sign("✗", "x"), started_again(ending, again), theme.alarm),
-        None => (mark, text, style),
+    if let Some(again) = &ending.again {
+        return marked(theme.sign("✗", "x"), &started_again(ending, again), theme.alarm, width);
+    }
+    let (mark, style) = look(&ending.state, theme);
+    let text = match &ending.state {
+        EndingState::Returned { .. } | EndingState::NotReturned { .. } | EndingState::Unproved => memory(model, ending),
+        EndingState::NotReleased(_) | EndingState::Survived(_) | EndingState::Refused(_) => failure(model, ending),
+        _ => under_way(model, ending),
     };
     marked(mark, &text, style, width)
+}
+
+/// The mark and style of an ending.
+fn look(state: &EndingState, theme: &Theme) -> (&'static str, Style) {
+    match state {
+        EndingState::Elsewhere { .. } => ("…", theme.title),
+        EndingState::Asking
+        | EndingState::Asked(_)
+        | EndingState::Sending
+        | EndingState::Waiting
+        | EndingState::Ended { .. } => ("…", theme.quiet),
+        EndingState::Returned { .. } | EndingState::Unproved => (theme.sign("✓", "+"), theme.good),
+        EndingState::NotReleased(_)
+        | EndingState::NotReturned { .. }
+        | EndingState::Survived(_)
+        | EndingState::Refused(_) => (theme.sign("✗", "x"), theme.alarm),
+    }
+}
+
+/// In the demo nothing is sent.
+fn simulated(model: &Model) -> &'static str {
+    if model.config.source == Source::Demo { " (simulated)" } else { "" }
+}
+
+/// What is waited for.
+fn under_way(model: &Model, ending: &Ending) -> String {
+    let (name, simulated) = (&ending.victim.name, simulated(model));
+    match &ending.state {
+        EndingState::Elsewhere { command } => {
+            format!("Waiting for you to run: {command}  ({name} frees its memory then)")
+        }
+        EndingState::Asking => format!("Asking {name} to unload{simulated}: {}", asked_for(ending)),
+        EndingState::Asked(said) => format!("{said}{simulated}; waiting for {name} to free its memory"),
+        EndingState::Ended { .. } => format!("{name} has exited{simulated}; waiting for its memory"),
+        EndingState::Sending if ending.victim.follows.is_some() => {
+            let grace = model.config.grace.as_secs();
+            format!("{name} should exit by itself; it gets SIGTERM after {grace} s")
+        }
+        _ => {
+            let signal = if ending.signal == Signal::Kill { "SIGKILL" } else { "SIGTERM" };
+            format!("Sent {signal} to {name}{simulated}; waiting for it to exit")
+        }
+    }
+}
+
+/// What was freed.
+fn memory(model: &Model, ending: &Ending) -> String {
+    let name = &ending.victim.name;
+    match &ending.state {
+        EndingState::Returned { bytes, after, free_now, lives } => {
+            let what = if *lives { "unloaded its model" } else { "has exited" };
+            let (simulated, seconds) = (simulated(model), after.as_secs_f32());
+            format!("{name} {what}{simulated}: freed {bytes} in {seconds:.1} s. {}", free(free_now))
+        }
+        EndingState::NotReturned { bytes } => {
+            let rest = still_held(model, ending);
+            match ending.victim.held {
+                Some(held) => format!("{name} has exited, but only {bytes} of its {held} was freed. {rest}"),
+                None => format!("{name} has exited, and no memory was freed. {rest}"),
+            }
+        }
+        _ => format!("{name} has exited; the driver reports no figure for what was freed"),
+    }
+}
+
+/// Why nothing was freed.
+fn failure(model: &Model, ending: &Ending) -> String {
+    match &ending.state {
+        EndingState::NotReleased(why) => format!("{} did not unload: {why}.", program(ending)),
+        EndingState::Survived(state) => {
+            let what = survived(ending.signal, *state, &model.key(Action::End));
+            format!("{} {what}", ending.victim.name)
+        }
+        EndingState::Refused(refusal) => format!("Nothing was signalled: {refusal}"),
+        _ => String::new(),
+    }
 }
 
 fn marked(mark: &str, text: &str, style: Style, width: usize) -> Vec<Line<'static>> {
@@ -162,7 +181,7 @@ fn marked(mark: &str, text: &str, style: Style, width: usize) -> Vec<Line<'stati
         .collect()
 }
 
-/// That it did not stay ended, and who sees to that.
+/// That it was restarted, and by what.
 fn started_again(ending: &Ending, again: &Successor) -> String {
     let command = again.supervisor.as_ref().and_then(|supervisor| supervisor.ends_by(ending.victim.yours));
     let who = match (&ending.release, command, &again.supervisor) {
@@ -204,19 +223,19 @@ fn survived(signal: Signal, state: Option<char>, end: &str) -> String {
     said.to_owned()
 }
 
-/// Who may have the memory of one that has ended: memory shared between processes (CUDA IPC) stays until the last of
-/// them has ended, and one that was orphaned holds on for nobody.
+/// Which processes may still use the memory of one that exited: memory shared between processes (CUDA IPC) stays until the
+/// last of them exits.
 fn still_held(model: &Model, ending: &Ending) -> String {
     let Some(snapshot) = model.snapshot() else { return String::new() };
     let victim = &ending.victim;
-    let same_user = |row: &&GpuProcess| row.user.known().is_some_and(|user| *user == victim.user);
     let devices = snapshot.devices.iter().filter(|device| victim.devices.contains(&device.index));
     let listed = devices.flat_map(|device| &device.processes).filter(|row| row.kind != ProcessKind::Graphics);
     let open = snapshot
         .holders
         .iter()
         .filter(|holder| holder.gpus.is_empty() || holder.gpus.iter().any(|index| victim.devices.contains(index)));
-    let others = open.map(|holder| &holder.process).chain(listed).filter(same_user);
+    let others = open.map(|holder| &holder.process).chain(listed);
+    let others = others.filter(|row| row.user.known().is_some_and(|user| *user == victim.user));
     let names: Vec<String> = others.take(3).map(crate::advice::name_of).collect();
     if names.is_empty() {
         return "No process of the same user has the GPU open. Another user's process may have mapped that memory; otherwise the \

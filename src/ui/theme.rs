@@ -1,12 +1,12 @@
-//! Owns the styles, named by what they mean. Each colour means one thing, and none carries it alone: what is in use,
-//! what is held back, what is wrong and what went well each have a sign or a word, too, so that `NO_COLOR` loses nothing.
+//! Owns the styles, named by what they mean. Each color means one thing, and none carries it alone: what is used, reserved,
+//! wrong or good has a sign or a word, too, so `NO_COLOR` loses nothing.
 
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::symbols::border;
 
 use crate::app::model::{Config, Palette};
 
-/// Borders for terminals that have nothing but ASCII.
+/// Borders for terminals that show ASCII only.
 pub(crate) const ASCII: border::Set<'static> = border::Set {
     top_left: "+",
     top_right: "+",
@@ -49,7 +49,7 @@ pub(crate) struct Theme {
     /// A command to run.
     pub command: Style,
     pub used: Style,
-    /// Memory held back by the driver, or of nobody listed.
+    /// Memory that the driver reserves, or that no process accounts for.
     pub held: Style,
     pub free: Style,
     pub good: Style,
@@ -71,46 +71,46 @@ const OF_PROCESSES: [Color; 6] = [
     Color::Indexed(143),
 ];
 
-/// The colours of a palette by their meaning; the text itself always keeps the terminal's own.
-struct Colours {
+/// The colors of a palette by their meaning; plain text keeps the terminal's own.
+struct Colors {
     used: Option<Color>,
     held: Option<Color>,
     good: Option<Color>,
     wrong: Option<Color>,
-    /// Whether what recedes (borders, free memory, quiet words) is dimmed: a grey of its own would be the background
-    /// of one terminal or another.
+    /// Whether what recedes (borders, free memory, quiet words) is dimmed: a gray of its own could be the background
+    /// of a terminal.
     dim: bool,
 }
 
-impl Colours {
-    const fn of(palette: Palette) -> Colours {
+impl Colors {
+    const fn of(palette: Palette) -> Colors {
         match palette {
-            // The terminal's own sixteen: readable on dark and on light, as its owner set them. No yellow and no grey
+            // The terminal's own sixteen: readable on dark and on light, as its owner set them. No yellow and no gray
             // text, which vanish on white.
-            Palette::Terminal => Colours {
+            Palette::Terminal => Colors {
                 used: Some(Color::Cyan),
                 held: Some(Color::Magenta),
                 good: Some(Color::Green),
                 wrong: Some(Color::Red),
                 dim: true,
             },
-            Palette::HighContrast => Colours {
+            Palette::HighContrast => Colors {
                 used: None,
                 held: Some(Color::LightMagenta),
                 good: Some(Color::LightGreen),
                 wrong: Some(Color::LightRed),
                 dim: false,
             },
-            // Sky blue, reddish purple, bluish green and vermilion of Okabe and Ito, as near as 256 colours come: told
-            // apart with every common kind of colour vision, on dark and on light.
-            Palette::ColourBlind => Colours {
+            // Sky blue, reddish purple, bluish green and vermilion of Okabe and Ito, as near as 256 colors get: distinct
+            // with every common kind of color vision, on dark and on light.
+            Palette::ColourBlind => Colors {
                 used: Some(Color::Indexed(32)),
                 held: Some(Color::Indexed(175)),
                 good: Some(Color::Indexed(36)),
                 wrong: Some(Color::Indexed(166)),
                 dim: true,
             },
-            Palette::None => Colours { used: None, held: None, good: None, wrong: None, dim: true },
+            Palette::None => Colors { used: None, held: None, good: None, wrong: None, dim: true },
         }
     }
 }
@@ -118,9 +118,8 @@ impl Colours {
 impl Theme {
     /// The styles this terminal can show.
     pub(crate) fn of(config: &Config) -> Theme {
-        let colours = Colours::of(config.palette);
-        let ink = |colour: Option<Color>| colour.map_or(Style::new(), |colour| Style::new().fg(colour));
-        let quiet = if colours.dim { Style::new().add_modifier(Modifier::DIM) } else { Style::new() };
+        let colors = Colors::of(config.palette);
+        let quiet = if colors.dim { Style::new().add_modifier(Modifier::DIM) } else { Style::new() };
         let bold = Style::new().add_modifier(Modifier::BOLD);
         Theme {
             unicode: config.unicode,
@@ -130,14 +129,14 @@ impl Theme {
             quiet,
             sentence: bold,
             selected: Style::new().add_modifier(Modifier::REVERSED),
-            decisive: ink(colours.wrong).add_modifier(Modifier::BOLD),
+            decisive: ink(colors.wrong).add_modifier(Modifier::BOLD),
             figure: Style::new().add_modifier(Modifier::UNDERLINED),
             command: bold,
-            used: ink(colours.used),
-            held: ink(colours.held),
+            used: ink(colors.used),
+            held: ink(colors.held),
             free: quiet,
-            good: ink(colours.good).add_modifier(Modifier::BOLD),
-            alarm: ink(colours.wrong).add_modifier(Modifier::BOLD),
+            good: ink(colors.good).add_modifier(Modifier::BOLD),
+            alarm: ink(colors.wrong).add_modifier(Modifier::BOLD),
             key: bold,
             has_colors: matches!(config.palette, Palette::Terminal),
         }
@@ -146,9 +145,9 @@ impl Theme {
     /// The color of a process by its letter. The letter alone tells processes apart: colors only help to find them.
     pub(crate) fn of_letter(&self, letter: char) -> Style {
         let at = usize::try_from(u32::from(letter)).unwrap_or(0) % OF_PROCESSES.len();
-        match OF_PROCESSES.get(at).filter(|_| self.has_colors) {
-            Some(color) => Style::new().fg(*color),
-            None => self.used,
+        match OF_PROCESSES.get(at) {
+            Some(color) if self.has_colors => Style::new().fg(*color),
+            _ => self.used,
         }
     }
 
@@ -163,6 +162,10 @@ impl Theme {
     }
 }
 
+fn ink(color: Option<Color>) -> Style {
+    color.map_or(Style::new(), |color| Style::new().fg(color))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,30 +175,30 @@ mod tests {
     }
 
     #[test]
-    fn each_colour_means_one_thing_in_every_palette() {
+    fn each_color_means_one_thing_in_every_palette() {
         for (name, palette) in Palette::NAMES {
             let theme = theme(palette);
-            let colours: Vec<Color> =
+            let colors: Vec<Color> =
                 [theme.used, theme.held, theme.good, theme.alarm].iter().filter_map(|style| style.fg).collect();
-            for (at, colour) in colours.iter().enumerate() {
-                assert!(!colours.iter().skip(at + 1).any(|other| other == colour), "{name}: {colour:?}");
+            for (at, color) in colors.iter().enumerate() {
+                assert!(!colors.iter().skip(at + 1).any(|other| other == color), "{name}: {color:?}");
             }
         }
     }
 
     #[test]
-    fn without_colours_there_is_none_anywhere() {
+    fn without_colors_there_is_none_anywhere() {
         let theme = theme(Palette::None);
         let all = [theme.title, theme.border, theme.focus, theme.quiet, theme.decisive, theme.used, theme.held];
         assert!(all.iter().chain(&[theme.free, theme.good, theme.alarm, theme.command]).all(|s| s.fg.is_none()));
     }
 
     #[test]
-    fn no_text_is_written_in_a_colour_that_vanishes_on_a_dark_or_a_light_terminal() {
+    fn no_text_is_written_in_a_color_that_vanishes_on_a_dark_or_a_light_terminal() {
         let theme = theme(Palette::Terminal);
         let vanishing = [Color::White, Color::Gray, Color::Black, Color::Yellow, Color::LightYellow, Color::Blue];
         for style in [theme.quiet, theme.decisive, theme.command, theme.good, theme.alarm, theme.used, theme.held] {
-            assert!(style.fg.is_none_or(|colour| !vanishing.contains(&colour)), "{style:?}");
+            assert!(style.fg.is_none_or(|color| !vanishing.contains(&color)), "{style:?}");
         }
     }
 }

@@ -9,8 +9,9 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use regex::Regex;
 
 /// The beginnings of the paths that have been rewritten. The list only grows.
-const REWRITTEN: [&str; 15] = [
+const REWRITTEN: [&str; 17] = [
     "src/advice",
+    "src/app",
     "src/cli",
     "src/effort",
     "src/gpu",
@@ -23,6 +24,7 @@ const REWRITTEN: [&str; 15] = [
     "src/report",
     "src/runtime",
     "src/text",
+    "src/ui",
     "src/units",
     "tests",
 ];

@@ -20,15 +20,15 @@ pub enum Source {
     Recorded,
 }
 
-/// Which colours are used. None of them carries a meaning alone.
+/// Which colors are used. No meaning is carried by color alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Palette {
-    /// The terminal's own sixteen, so that a dark and a light one both have what their owner chose.
+    /// The terminal's own sixteen, which fit its background.
     #[default]
     Terminal,
-    /// The strongest contrasts: nothing dim, nothing grey.
+    /// The strongest contrasts: nothing dim, nothing gray.
     HighContrast,
-    /// Told apart with any kind of colour vision (after Okabe and Ito).
+    /// Distinct with any kind of color vision (after Okabe and Ito).
     ColourBlind,
     None,
 }
@@ -55,23 +55,23 @@ pub struct Config {
     pub viewer: Viewer,
     /// Where readings come from.
     pub source: Source,
-    /// This boot, to hold against the stream's.
+    /// This boot, to compare with the stream's.
     pub boot_id: Option<String>,
     pub interval: Duration,
     pub read_only: bool,
     /// Whether the last log is kept for `--last`.
     pub keep_log: bool,
-    /// How long a signalled process may take before KILL is offered.
+    /// How long a process may take to exit after SIGTERM before SIGKILL is offered.
     pub grace: Duration,
     /// Whether the terminal can show more than ASCII.
     pub unicode: bool,
-    /// Which colours are wanted; none where `NO_COLOR` is set.
+    /// Which colors are wanted; none where `NO_COLOR` is set.
     pub palette: Palette,
     /// What each key means.
     pub keys: Arc<Keymap>,
     /// The zone of the person's clock.
     pub zone: TimeZone,
-    /// Whether there is a shell that could continue us after Ctrl-Z.
+    /// Whether a shell could continue the program after Ctrl-Z.
     pub can_suspend: bool,
     /// Whether the terminal marks what is pasted; where it does not, a paste into a line arrives as keys.
     pub marks_pastes: bool,

@@ -14,22 +14,22 @@ pub struct Feed {
     pub latest: Option<Arc<Snapshot>>,
     /// When its line came.
     pub received: Option<Duration>,
-    /// What was watched so far.
+    /// The readings so far.
     pub history: History,
-    /// When readings were last asked for sooner than before.
+    /// When the pace of readings was last raised.
     pub hastened: Option<Duration>,
     /// Why the sampler is down, where it is.
     pub down: Option<String>,
-    /// New readings are not taken in.
+    /// New readings are ignored.
     pub paused: bool,
 }
 
-/// Whether anybody looks, and at what cost.
+/// Whether somebody looks at the screen, and what a reading costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LookedAt {
-    /// As the terminal says; one that does not say is always looked at.
+    /// As the terminal reports; true where it reports nothing.
     pub in_front: bool,
-    /// The machine lives on its battery.
+    /// The machine runs on battery.
     pub on_battery: bool,
 }
 

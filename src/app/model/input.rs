@@ -36,7 +36,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// This one after that one, of which nothing was read yet.
+    /// Both changes as one, where nothing was read between them.
     pub fn after(self, before: Option<Change>) -> Change {
         match (before, self) {
             (Some(Change::Grew(first)), Change::Grew(more)) => Change::Grew(first.saturating_add(more)),
@@ -52,7 +52,7 @@ pub struct Followed {
     pub path: PathBuf,
     /// What happened to it since it was read.
     pub change: Option<Change>,
-    /// What is being read of it adds to the log that is there.
+    /// The current read adds to the open log.
     pub adds: bool,
 }
 
@@ -74,16 +74,16 @@ pub struct Input {
     pub model: Option<String>,
     /// The latest moment at which the job can have died.
     pub crashed_by: Option<WallTime>,
-    /// The story of the log that is being brought back from the last time.
+    /// The story of the last session's log, while that is being read.
     pub story: Option<Box<Story>>,
-    /// A log is being read: the generation that is awaited, and its text where it is not a file or a pipe still open.
+    /// A log is being read: its generation, and its text, unless it is a file or an open pipe.
     pub awaited: Option<(u64, Option<String>)>,
     /// Why the last one could not be read.
     pub trouble: Option<String>,
-    /// The person gave this log themselves: what comes through the pipe does not replace it.
+    /// The person pasted or typed this log: the pipe's output does not replace it.
     pub own: bool,
     pub generation: u64,
-    /// The one before this, raw, with its origin.
+    /// The previous log, raw, with its origin.
     pub previous: Option<(String, String)>,
     /// The editor, while typing.
     pub typing: Option<Box<TextArea<'static>>>,
@@ -111,7 +111,7 @@ pub enum SinceItWorked {
 }
 
 impl SinceItWorked {
-    /// No longer takes the next paste for that log; whether it would have.
+    /// No longer takes the next paste for that log; whether it was awaited.
     pub fn cancel(&mut self) -> bool {
         let was_awaited = *self == SinceItWorked::Awaited;
         if was_awaited {

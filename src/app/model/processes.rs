@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::app::letters::Letters;
 use crate::gpu::{GpuProcess, ProcessKey};
 
-/// Names a row over re-sorted lists.
+/// Identifies a row in any order of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RowId {
     pub device: u32,
@@ -21,7 +21,7 @@ impl RowId {
         RowId { device, pid: row.pid, start_ticks: row.start_ticks.value() }
     }
 
-    /// The identity of its process, where that is known.
+    /// Its process, where the start time is known.
     pub fn key(&self) -> Option<ProcessKey> {
         self.start_ticks.map(|start_ticks| ProcessKey { pid: self.pid, start_ticks })
     }
@@ -56,7 +56,7 @@ impl Sort {
         }
     }
 
-    /// Which of two rows comes first; where they are alike, the larger one, then the lower PID.
+    /// Which of two rows comes first; where they are equal, the larger one, then the lower PID.
     pub fn compare(self, one: &GpuProcess, other: &GpuProcess) -> Ordering {
         let first = match self {
             Sort::Vram => Ordering::Equal,
@@ -74,13 +74,13 @@ fn what(row: &GpuProcess) -> Option<&String> {
     row.recognised_as.as_ref().or(row.command.known())
 }
 
-/// The process list's own state.
+/// The state of the process list.
 #[derive(Clone, Debug, Default)]
 pub struct Processes {
     pub selected: Option<RowId>,
-    /// Marked for ending together.
+    /// Marked to be terminated together.
     pub marked: BTreeSet<ProcessKey>,
-    /// Only rows that hold this text are shown.
+    /// Only rows that contain this text are shown.
     pub filter: String,
     /// The column by which they are sorted.
     pub sort: Sort,
@@ -88,6 +88,6 @@ pub struct Processes {
     pub still: Option<(Duration, Vec<RowId>)>,
     /// The letters of the processes, as the bars and the list show them.
     pub letters: Letters,
-    /// A row was selected before: from then on only the person selects another.
+    /// A row was selected before: since then only the person selects another.
     pub was_selected: bool,
 }

@@ -16,17 +16,17 @@ pub enum Region {
 /// What a click does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Click {
-    /// As if this key were pressed.
+    /// The same as pressing this key.
     Press(KeyCode),
     /// Selects this row of the process list.
     Row(RowId),
-    /// Selects this one of the steps ahead.
+    /// Selects this one of the fixes ahead.
     Step(usize),
     /// Sorts the processes by the next column.
     Sort,
     /// Shows the log.
     Log,
-    /// Selects the item of the list that is open; a second time picks it.
+    /// Selects the item of the open list; a second click picks it.
     Item(usize),
 }
 
@@ -37,15 +37,15 @@ pub struct Target {
     pub area: Rect,
     /// What a click there does.
     pub does: Click,
-    /// It belongs to what is laid over the screen; the rest can't be reached then.
+    /// It belongs to an overlay or a question, which cover the other targets.
     pub on_top: bool,
 }
 
-/// What the drawing tells of a screen that was drawn.
+/// What the drawing reports about the screen that it drew.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// What can be clicked.
     pub targets: Vec<Target>,
-    /// The question that stands there has more to read than the screen has room for.
+    /// The open question does not fit on the screen.
     pub cut: bool,
 }

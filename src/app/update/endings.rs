@@ -1,6 +1,6 @@
-//! Owns the way from "end it" or "ask it to let go" to the proof: who may be asked about, what a yes does, what the
-//! outside reported. A signal or a request leaves here only for a process that was named in a question, confirmed, and
-//! still is in the newest reading.
+//! Owns the way from "terminate" or "unload" to the proof: what is asked, what a yes does, what the outside reported. A
+//! signal or a request leaves here only for a process that was named in a question, confirmed, and still is in the newest
+//! reading.
 
 use crate::advice::release::Release;
 use crate::app::action::Action;
@@ -77,7 +77,7 @@ fn follow_the_topmost(victims: &mut [Victim]) {
     }
 }
 
-/// Asks whether its own program is to be asked for the memory.
+/// Asks whether to ask the process's own program to free its memory.
 pub(crate) fn ask_to_release(model: &mut Model, key: ProcessKey) {
     match holder(model, key) {
         Ok((victim, release)) => model.ask(Asked::Release(Box::new(victim), release)),
@@ -85,7 +85,7 @@ pub(crate) fn ask_to_release(model: &mut Model, key: ProcessKey) {
     }
 }
 
-/// The person said yes. The holder and its way are held against the newest reading once more.
+/// The person said yes. The process and its API are compared with the newest reading once more.
 pub(super) fn release_confirmed(model: &mut Model, named: Victim, meant: Release) -> Option<Effect> {
     let key = named.key;
     match holder(model, key) {
@@ -118,7 +118,7 @@ pub(super) fn released(model: &mut Model, key: ProcessKey, outcome: Result<Strin
     };
 }
 
-/// The person said yes. Each one is held against the newest reading once more.
+/// The person said yes. Each process is compared with the newest reading once more.
 pub(super) fn confirmed(model: &mut Model, victims: Vec<Victim>, signal: Signal) -> Vec<Effect> {
     if let Some(refusal) = model.refuses_all() {
         model.say(in_words(&refusal));
@@ -136,7 +136,7 @@ pub(super) fn confirmed(model: &mut Model, victims: Vec<Victim>, signal: Signal)
         };
         match again {
             Ok(()) => {
-                // Where the one that it should end with has gone, there is nobody to wait for.
+                // Where the process that it should end with has exited, it waits for nobody.
                 named.follows = first.map(|(first, _)| first);
                 became.push((key, true));
                 effects.push(start(model, named, signal));
@@ -162,7 +162,7 @@ fn the_same(named: &Victim, now: Victim) -> Result<(), Refusal> {
     if is_it { Ok(()) } else { Err(Refusal::Changed(now.key.pid, now.command)) }
 }
 
-/// Why some were not signalled; who only was to follow another is told of in one sentence.
+/// Why some were not signalled; workers that only follow another one share one sentence.
 fn why_not(refused: &[Refusal]) -> String {
     let (led, own): (Vec<&Refusal>, Vec<&Refusal>) =
         refused.iter().partition(|refusal| matches!(refusal, Refusal::Follows(..)));
@@ -175,7 +175,7 @@ fn why_not(refused: &[Refusal]) -> String {
     said.join(" ")
 }
 
-/// The person runs the program's own command instead: what it gives back is watched all the same.
+/// The person runs the program's own command instead: what it frees is watched all the same.
 pub(crate) fn free_elsewhere(model: &mut Model, key: ProcessKey, command: String) {
     let found = model.snapshot().and_then(|snapshot| Some((snapshot, snapshot.find(key)?)));
     match found.map(|(snapshot, (_, row))| described(model, snapshot, row, key)) {
@@ -199,7 +199,7 @@ fn begin(model: &mut Model, victim: Victim, signal: Signal, state: EndingState, 
     let fresh =
         Ending { victim, signal, release, given, asked_at, free_before, state, beside, ended_at: None, again: None };
     match model.endings.iter_mut().find(|ending| ending.victim.key == key) {
-        // A KILL after a TERM: the proof is still held against what was free before the first of them.
+        // A SIGKILL after a SIGTERM: the proof still compares with what was free before the first of them.
         Some(ending) => *ending = Ending { free_before: ending.free_before.clone(), ..fresh },
         None => model.endings.push(fresh),
     }
@@ -210,13 +210,13 @@ pub(super) fn reported(model: &mut Model, key: ProcessKey, report: SignalReport)
     let (now, end) = (model.now, model.key(Action::End));
     let Some(ending) = model.endings.iter_mut().find(|ending| ending.victim.key == key) else { return };
     if ending.is_over() {
-        // After a KILL both waits report the same end.
+        // After a SIGKILL both waits report the same exit.
         return;
     }
     ending.state = match report {
         SignalReport::Sent => EndingState::Waiting,
         SignalReport::Ended(after) => EndingState::Ended { after, since: now },
-        // It ended by itself between the question and the signal: that, too, may give its memory back.
+        // It exited by itself between the question and the signal: that may free its memory, too.
         SignalReport::Refused(Refusal::Gone(_)) => {
             EndingState::Ended { after: now.saturating_sub(ending.asked_at), since: now }
         }

@@ -35,8 +35,8 @@ pub(super) fn sample(model: &mut Model, snapshot: Snapshot) -> Vec<Effect> {
     let proved = watch_endings(model, &snapshot);
     model.feed.latest = Some(Arc::new(snapshot));
     keep_selection(model);
-    // The step that a person reads in a walk that has begun stays theirs, whatever the reading adds above it; but for the
-    // word to try it now.
+    // Once the person took a fix, the selected one stays selected, whatever the reading adds above it; only "run the job
+    // again" replaces it.
     let has_begun = !model.walk.behind.is_empty();
     let read = if has_begun { model.current_step().map(StepId::of) } else { None };
     let could_run_again = offers_to_run_again(model);
@@ -59,7 +59,7 @@ fn offers_to_run_again(model: &Model) -> bool {
     model.steps_ahead().first().is_some_and(|step| step.fix == FixId::RUN_AGAIN)
 }
 
-/// The person waits for memory, and there it is.
+/// Tells the person that the memory they wait for is free.
 fn room_at_last(model: &mut Model) -> Option<Effect> {
     let (index, wanted) = model.walk.waits_for?;
     let device = model.snapshot()?.devices.iter().find(|device| device.index == index)?;
@@ -70,18 +70,18 @@ fn room_at_last(model: &mut Model) -> Option<Effect> {
     Some(Effect::Ring(text))
 }
 
-/// Memory that comes back for several endings at once is counted once. What came back for a signal is to be noted.
+/// Memory that several processes freed at once is counted once. What was freed after a signal is recorded.
 fn watch_endings(model: &mut Model, snapshot: &Snapshot) -> Vec<Effect> {
     let mut proved = Vec::new();
     for at in 0..model.endings.len() {
         let Some(asked_at) = model.endings.get(at).map(|ending| ending.asked_at) else { continue };
         let devices = model.endings.get(at).map(|ending| ending.victim.devices.clone()).unwrap_or_default();
-        // What came back on another device is nothing that this one could have given.
+        // Memory that was freed on another device is not from this process.
         let others = model.endings.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, other)| other);
         let on_same = others.filter(|other| other.victim.devices.iter().any(|device| devices.contains(device)));
         let shared = on_same.fold(Bytes::ZERO, |sum, other| sum.plus(other.returned_since(asked_at)));
         if let Some(ending) = model.endings.get_mut(at) {
-            // What a person did elsewhere is theirs: only what we sent is recorded, and so what came of it.
+            // Only what this program sent is recorded, and so is its effect: not what the person did elsewhere.
             let ours = matches!(ending.state, EndingState::Ended { .. }) || ending.release.is_some();
             let open = ours && !ending.is_settled();
             ending.watch(snapshot, shared, model.now);

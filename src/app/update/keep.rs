@@ -19,7 +19,7 @@ pub(super) fn due(model: &mut Model) -> Option<Kept> {
     let grows = (model.input.pipe == Pipe::Open || followed) && !model.input.own && !model.leaving;
     if let Some((generation, kept)) = &model.kept {
         let same_log = *generation == model.input.generation;
-        // Of a log that grows only the moment is another.
+        // A log that grows differs in its time only.
         let same_story = *kept == story || grows && Story { crashed_by: story.crashed_by, ..kept.clone() } == story;
         if same_story && (same_log || grows) {
             return None;

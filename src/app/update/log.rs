@@ -82,14 +82,14 @@ fn one_line(text: &str) -> String {
     text.replace("\\\n", " ").replace("`\n", " ").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The person said what was run; the steps are made for it.
+/// The person entered the command that failed; the advice is derived for it.
 pub(super) fn ran(model: &mut Model, text: &str) {
     let text = crate::text::harmless(text.trim()).into_owned();
     model.input.command = Some(text).filter(|text| !text.is_empty());
     advise_anew(model);
 }
 
-/// The person named the model; whether it fits is reckoned anew, and shown.
+/// The person named the model; whether it fits is derived again, and shown.
 pub(super) fn named(model: &mut Model, text: &str) {
     let text = crate::text::harmless(text.trim()).into_owned();
     model.input.model = Some(text.clone()).filter(|text| !text.is_empty());
@@ -135,7 +135,7 @@ fn with_line_feeds(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\r', "\n")
 }
 
-/// The wall clock as a person here reads it.
+/// The time of day in the person's time zone.
 fn clock(model: &Model) -> String {
     model.wall.time_of_day(&model.config.zone)
 }
@@ -153,7 +153,7 @@ fn joined(mut first: String, second: &str) -> String {
     first + second
 }
 
-/// Asks for a log to be read. The one before can be brought back.
+/// Asks for a log to be read. The previous one is kept.
 pub(super) fn open(model: &mut Model, text: String, origin: String) -> Effect {
     keep_previous(model);
     model.input.crashed_by = Some(model.wall);
@@ -163,7 +163,7 @@ pub(super) fn open(model: &mut Model, text: String, origin: String) -> Effect {
     ask_for(model, text)
 }
 
-/// The log that is open can be brought back after another one was opened.
+/// Keeps the open log before another one replaces it.
 fn keep_previous(model: &mut Model) {
     if let Some(log) = &model.input.log {
         model.input.previous = Some((log.raw().to_owned(), model.input.origin.clone()));
@@ -177,7 +177,7 @@ fn ask_for(model: &mut Model, text: String) -> Effect {
     effect
 }
 
-/// The same for what comes again soon, with more: no second copy of it is kept meanwhile.
+/// The same for a log that will soon be read again with more lines: no second copy of it is kept meanwhile.
 fn ask_for_more(model: &mut Model, text: String) -> Effect {
     model.input.generation += 1;
     model.input.trouble = None;
@@ -191,7 +191,7 @@ pub fn open_file(model: &mut Model, path: PathBuf) -> Effect {
     read_file(model, path, false)
 }
 
-/// As people call it.
+/// The name of a file without its folder.
 fn file_name(path: &Path) -> String {
     path.file_name().map_or_else(String::new, |name| crate::text::harmless(&name.to_string_lossy()).into_owned())
 }
@@ -205,8 +205,8 @@ fn read_file(model: &mut Model, path: PathBuf, adds: bool) -> Effect {
     Effect::ReadFile { generation: model.input.generation, path }
 }
 
-/// The log's file is not as it was. It is read again like a pipe that says more; but a walk that has begun is not changed
-/// under the person's feet, and a log of their own stays.
+/// The log's file changed. It is read again like a pipe that says more, unless the person took a fix already or gave a log of
+/// their own.
 pub(super) fn changed(model: &mut Model, change: Change) -> Option<Effect> {
     let walk = &model.walk;
     let walking = !walk.behind.is_empty() || walk.works || walk.before.is_some() || walk.waits_for.is_some();
@@ -241,7 +241,7 @@ fn said(name: &str, change: Change) -> String {
     }
 }
 
-/// Reads the log's file again. What was added goes on with the walk; what was begun anew is another log.
+/// Reads the log's file again. A file that grew continues the walk; one that begins anew is another log.
 pub(super) fn reread(model: &mut Model) -> Option<Effect> {
     let Some(file) = model.input.file.clone() else {
         model.say("No file is open that could be read again.");
@@ -256,7 +256,7 @@ pub(super) fn reread(model: &mut Model) -> Option<Effect> {
     Some(read_file(model, file.path, adds))
 }
 
-/// The log of the last time comes back, and its story once it is read.
+/// Opens the log of the last session, with its story once it is read.
 pub fn open_last(model: &mut Model, text: String, story: Story) -> Effect {
     model.input.origin = story.origin.clone();
     model.input.command = story.command.clone();
@@ -267,7 +267,7 @@ pub fn open_last(model: &mut Model, text: String, story: Story) -> Effect {
     ask_for(model, text)
 }
 
-/// A job pipes into us: until its end, leaving would break the pipe.
+/// A job pipes its output into the program: leaving before its end would break the pipe.
 pub fn wait_for_pipe(model: &mut Model) {
     model.input.pipe = Pipe::Open;
     model.focus = Region::Input;
@@ -393,7 +393,7 @@ fn forget_other_model(model: &mut Model, last: Option<&Diagnosis>) -> Option<Str
     Some(format!("This log names {named}, so {set} is no longer set as the model."))
 }
 
-/// A log could not be read: that stands in its place until there is another.
+/// A log could not be read: its pane says so until there is another.
 pub(super) fn unread(model: &mut Model, generation: u64, why: String) {
     if model.input.awaited.as_ref().is_some_and(|(awaited, _)| *awaited == generation) {
         model.input.awaited = None;
@@ -428,7 +428,7 @@ pub(super) fn piped(model: &mut Model, text: Option<String>, closed: bool) -> Op
     Some(if closed { ask_for(model, text) } else { ask_for_more(model, text) })
 }
 
-/// The log before this one comes back.
+/// Opens the previous log again.
 pub(super) fn previous(model: &mut Model) -> Option<Effect> {
     match model.input.previous.take() {
         Some((text, origin)) => {

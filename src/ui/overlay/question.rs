@@ -41,7 +41,7 @@ pub(super) fn window(
     (Window { title, lines, lines_of_keys: 4, items: None, place: None }, is_cut)
 }
 
-/// In the place of the answers where a question has no room: nobody says yes to what they can't read.
+/// Replaces the answers where the question does not fit: nobody can say yes to what they can't read.
 fn unread(theme: &Theme, width: usize) -> Vec<Line<'static>> {
     let text = "Make the terminal larger to read all of this and answer.";
     let mut lines = paragraph(text, width, theme.alarm);
@@ -49,6 +49,7 @@ fn unread(theme: &Theme, width: usize) -> Vec<Line<'static>> {
     lines
 }
 
+/// The title and the lines of a question.
 fn asked(
     model: &Model,
     theme: &Theme,
@@ -57,31 +58,8 @@ fn asked(
 ) -> (String, Vec<Line<'static>>) {
     match &question.asked {
         Asked::End(victims, signal) => end(model, theme, (question, victims), *signal, (width, rows)),
-        Asked::Release(victim, release) => let_go(model, theme, (question, victim), release, (width, rows)),
-        Asked::Paste(text) => {
-            let more = match text.lines().count() {
-                1 => "1 more line".to_owned(),
-                lines => format!("{lines} more lines"),
-            };
-            let mut said = paragraph(&format!("A log is open already. Pasted: {more}."), width, Style::new());
-            said.push(Line::raw(""));
-            if let Some(line) = instead_of_answers(model, theme, question, width) {
-                said.push(line);
-                return ("A second paste".to_owned(), said);
-            }
-            let is_open = question.is_open(model.now);
-            let shown = if is_open { answers } else { not_yet };
-            if model.input.diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.oom != Oom::No) {
-                said.push(shown(theme, &[("e", "failed again: compare")], width));
-            }
-            let keys = [("r", "replace the log"), ("a", "append"), ("Esc", "keep the log")];
-            let in_one = shown(theme, &keys, width);
-            match in_one.width() <= width {
-                true => said.push(in_one),
-                false => said.extend(keys.map(|key| shown(theme, &[key], width))),
-            }
-            ("A second paste".to_owned(), said)
-        }
+        Asked::Release(victim, release) => ask_to_release(model, theme, (question, victim), release, (width, rows)),
+        Asked::Paste(text) => ("A second paste".to_owned(), second_paste(model, theme, (question, text), width)),
         Asked::Quit(why) => {
             let mut said = paragraph(why, width, Style::new());
             said.push(Line::raw(""));
@@ -91,6 +69,33 @@ fn asked(
     }
 }
 
+/// What becomes of the pasted text.
+fn second_paste(model: &Model, theme: &Theme, (question, text): (&Question, &str), width: usize) -> Vec<Line<'static>> {
+    let more = match text.lines().count() {
+        1 => "1 more line".to_owned(),
+        lines => format!("{lines} more lines"),
+    };
+    let mut lines = paragraph(&format!("A log is open already. Pasted: {more}."), width, Style::new());
+    lines.push(Line::raw(""));
+    if let Some(line) = instead_of_answers(model, theme, question, width) {
+        lines.push(line);
+        return lines;
+    }
+    let shown = if question.is_open(model.now) { answers } else { not_yet };
+    if model.input.diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.oom != Oom::No) {
+        lines.push(shown(theme, &[("e", "failed again: compare")], width));
+    }
+    let keys = [("r", "replace the log"), ("a", "append"), ("Esc", "keep the log")];
+    let in_one = shown(theme, &keys, width);
+    if in_one.width() <= width {
+        lines.push(in_one);
+    } else {
+        lines.extend(keys.map(|key| shown(theme, &[key], width)));
+    }
+    lines
+}
+
+/// Whether to signal these: what they are, what the signal does, and the answers.
 fn end(
     model: &Model,
     theme: &Theme,
@@ -99,23 +104,10 @@ fn end(
     (width, rows): (usize, usize),
 ) -> (String, Vec<Line<'static>>) {
     let first: Vec<&Victim> = victims.iter().filter(|victim| victim.follows.is_none()).collect();
-    let led = first.len() < victims.len();
     let mut rest = spared(model, theme, victims, width);
     rest.extend(caution(theme, victims, width));
     rest.push(Line::raw(""));
-    let grace = model.config.grace.as_secs();
-    let how = match signal {
-        Signal::Kill => "It ignored SIGTERM. SIGKILL gives it no chance to save anything.".to_owned(),
-        Signal::Term | Signal::Int if led => format!(
-            "Sends SIGTERM to {} first, which should end the others. Those still running after {grace} s get SIGTERM, too. Unsaved work is lost.",
-            first.first().map_or_else(String::new, |victim| victim.key.pid.to_string())
-        ),
-        Signal::Term | Signal::Int => format!(
-            "Sends SIGTERM; unsaved work is lost. If it is still running after {grace} s, {} offers SIGKILL.",
-            model.key(Action::End)
-        ),
-    };
-    rest.extend(paragraph(&how, width, Style::new()));
+    rest.extend(paragraph(&what_it_does(model, victims, signal), width, Style::new()));
     if model.config.source == Source::Demo {
         rest.extend(paragraph("Demo: nothing is signaled.", width, theme.alarm));
     }
@@ -126,32 +118,52 @@ fn end(
         (_, many) => format!("terminate all {many}"),
     };
     rest.push(decide(model, theme, question, (&yes, "cancel"), width));
-    let mut lines: Vec<Line<'static>> =
-        first.iter().flat_map(|victim| named(model, theme, victim, (width, rows), victims.len() == 1)).collect();
     let all: Vec<&Victim> = victims.iter().collect();
-    let mut warned = warnings(model, theme, &all, width);
-    let room = rows.saturating_sub(warned.len());
-    let workers = workers(victims, width, room.saturating_sub(lines.len() + rest.len()));
-    if first.len() > 1 && lines.len() + workers.len() + rest.len() > room {
-        // Where there are many, all of them in few words come before much about some.
-        let line = |victim: &&Victim| format!("{}  {}  {}", victim.key.pid, victim.holding(), victim.called());
-        lines = first.iter().map(|victim| Line::styled(cut(&line(victim), width), theme.sentence)).collect();
+    let mut lines = warnings(model, theme, &all, width);
+    let room = rows.saturating_sub(lines.len());
+    let mut named: Vec<Line<'static>> =
+        first.iter().flat_map(|victim| named(model, theme, victim, (width, rows), victims.len() == 1)).collect();
+    let workers = workers(victims, width, room.saturating_sub(named.len() + rest.len()));
+    if first.len() > 1 && named.len() + workers.len() + rest.len() > room {
+        // Where there are many, a short line about each is better than much about some.
+        named = first.iter().map(|victim| Line::styled(cut(&victim.in_one_line(), width), theme.sentence)).collect();
     }
+    lines.extend(named);
     lines.extend(workers.into_iter().map(|line| Line::styled(cut(&line, width), theme.sentence)));
     lines.extend(rest);
-    warned.extend(lines);
-    let lines = warned;
-    let title = match (signal, &first[..]) {
-        (Signal::Kill, [one]) => format!("Send SIGKILL to {}?", one.name),
-        (Signal::Kill, _) => format!("Send SIGKILL to {} processes?", victims.len()),
-        (Signal::Term | Signal::Int, [one]) if led => format!("Terminate {} and its workers?", one.name),
-        (Signal::Term | Signal::Int, [one]) => format!("Terminate {}?", one.name),
-        (Signal::Term | Signal::Int, _) => format!("Terminate {} processes?", victims.len()),
-    };
-    (title, lines)
+    (title(victims, signal), lines)
 }
 
-/// Who works for them and gets no signal.
+fn title(victims: &[Victim], signal: Signal) -> String {
+    let mut first = victims.iter().filter(|victim| victim.follows.is_none());
+    match (signal, first.next(), first.next()) {
+        (Signal::Kill, Some(one), None) => format!("Send SIGKILL to {}?", one.name),
+        (Signal::Kill, ..) => format!("Send SIGKILL to {} processes?", victims.len()),
+        (_, Some(one), None) if victims.len() > 1 => format!("Terminate {} and its workers?", one.name),
+        (_, Some(one), None) => format!("Terminate {}?", one.name),
+        _ => format!("Terminate {} processes?", victims.len()),
+    }
+}
+
+/// What the signal does to them.
+fn what_it_does(model: &Model, victims: &[Victim], signal: Signal) -> String {
+    let grace = model.config.grace.as_secs();
+    let have_workers = victims.iter().any(|victim| victim.follows.is_some());
+    let first = victims.iter().find(|victim| victim.follows.is_none());
+    match (signal, first) {
+        (Signal::Kill, _) => "It ignored SIGTERM. SIGKILL gives it no chance to save anything.".to_owned(),
+        (_, Some(first)) if have_workers => format!(
+            "Sends SIGTERM to {} first, which should end the others. Those still running after {grace} s get SIGTERM, too. Unsaved work is lost.",
+            first.key.pid
+        ),
+        _ => format!(
+            "Sends SIGTERM; unsaved work is lost. If it is still running after {grace} s, {} offers SIGKILL.",
+            model.key(Action::End)
+        ),
+    }
+}
+
+/// The workers that get no signal.
 fn spared(model: &Model, theme: &Theme, victims: &[Victim], width: usize) -> Vec<Line<'static>> {
     let left = left_out(model, victims);
     let named: Vec<String> = left.iter().map(|(pid, why)| format!("{pid} ({why})")).collect();
@@ -162,13 +174,13 @@ fn spared(model: &Model, theme: &Theme, victims: &[Victim], width: usize) -> Vec
     }
 }
 
-/// That what is ended may not stay so, in two lines at most.
+/// That a supervisor may restart the process, in two lines at most.
 fn caution(theme: &Theme, victims: &[Victim], width: usize) -> Vec<Line<'static>> {
     let supervisors: Vec<&Supervisor> = victims.iter().filter_map(|victim| victim.supervisor.as_ref()).collect();
     let text = match (&supervisors[..], victims) {
         ([], _) => return Vec::new(),
         ([supervisor], [_]) => supervisor.caution(),
-        // Of a launcher and its workers one is said what is so of all.
+        // A launcher and its workers have one supervisor.
         ([first, rest @ ..], _)
             if victims.iter().any(|victim| victim.follows.is_some()) && rest.iter().all(|other| other == first) =>
         {
@@ -185,8 +197,8 @@ fn caution(theme: &Theme, victims: &[Victim], width: usize) -> Vec<Line<'static>
     lines
 }
 
-/// What will be asked of whom, and every request that is sent.
-fn let_go(
+/// Whether to ask a program to free memory: the process, and every request that is sent.
+fn ask_to_release(
     model: &Model,
     theme: &Theme,
     (question, victim): (&Question, &Victim),
@@ -206,7 +218,7 @@ fn let_go(
     ("Ask for its memory?".to_owned(), lines)
 }
 
-/// What has to be seen first: whose they are where they are not the viewer's, and which of them are at work.
+/// What has to be seen first: which of them another user owns, and which are busy.
 fn warnings(model: &Model, theme: &Theme, victims: &[&Victim], width: usize) -> Vec<Line<'static>> {
     let mut said = Vec::new();
     let mut owners: Vec<&str> = victims.iter().filter(|victim| !victim.yours).map(|victim| &*victim.user).collect();
@@ -214,11 +226,7 @@ fn warnings(model: &Model, theme: &Theme, victims: &[&Victim], width: usize) -> 
     if !owners.is_empty() {
         said.push(format!("OWNED BY {}, not you", owners.join(", ")));
     }
-    let at_work = |victim: &&&Victim| match model.activity_of(victim.key) {
-        Activity::Busy(used) => Some((victim.key.pid, in_percent(used))),
-        Activity::Idle(_) | Activity::Unknown => None,
-    };
-    let busy: Vec<(u32, String)> = victims.iter().filter_map(|victim| at_work(&victim)).collect();
+    let busy: Vec<(u32, String)> = victims.iter().filter_map(|victim| busy_with(model, victim)).collect();
     match (&busy[..], victims) {
         ([], _) => {}
         ([(_, used)], [_]) => said.push(format!("BUSY: {used}")),
@@ -230,6 +238,14 @@ fn warnings(model: &Model, theme: &Theme, victims: &[&Victim], width: usize) -> 
     said.into_iter().map(|text| Line::styled(cut(&text, width), theme.alarm)).collect()
 }
 
+/// The PID of a busy process, and what it uses.
+fn busy_with(model: &Model, victim: &Victim) -> Option<(u32, String)> {
+    match model.activity_of(victim.key) {
+        Activity::Busy(used) => Some((victim.key.pid, in_percent(used))),
+        Activity::Idle(_) | Activity::Unknown => None,
+    }
+}
+
 /// What a process was seen to use.
 fn in_percent(used: Use) -> String {
     let gpu = used.gpu_percent.filter(|percent| *percent > 0).map(|percent| format!("{percent} % GPU"));
@@ -238,7 +254,7 @@ fn in_percent(used: Use) -> String {
     if both.is_empty() { "in use".to_owned() } else { both.join(", ") }
 }
 
-/// Whether it works, in a few words.
+/// Whether it is busy, in a few words.
 fn at_work(activity: Activity) -> String {
     match activity {
         Activity::Busy(used) => format!("busy: {}", in_percent(used)),
@@ -247,7 +263,7 @@ fn at_work(activity: Activity) -> String {
     }
 }
 
-/// Who it is on one line and what speaks for it on another; the whole command line where there is one victim only.
+/// The process on one line and the evidence on another; the whole command line where there is only one process.
 fn named(
     model: &Model,
     theme: &Theme,
@@ -292,7 +308,7 @@ fn named(
 fn command_line(command: &str, theme: &Theme, (width, rows): (usize, usize)) -> Vec<Line<'static>> {
     let most = if rows >= 18 { 3 } else { 1 };
     let (program, rest) = command.split_once(' ').unwrap_or((command, ""));
-    // Of the program its name says enough; its folder may take all the room.
+    // The program's name is enough: its folder could fill the whole line.
     let name = program.rsplit('/').next().unwrap_or(program);
     let whole = if command.width() <= width { command.to_owned() } else { format!("{name} {rest}") };
     let mut lines = broken(&whole, width);

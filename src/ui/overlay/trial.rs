@@ -1,5 +1,5 @@
-//! Owns "will it fit?": the settings that can be turned, the card as a bar that adds up, the answer in a sentence, and
-//! the change of the command line.
+//! Owns the drawing of "will it fit?": the settings that can be changed, the GPU as a bar that adds up, the answer in a
+//! sentence, and the change of the command line.
 
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -37,7 +37,7 @@ pub(super) fn lines(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'sta
     let mut answer = paragraph(&trial.sentence(fit), width, style);
     let changes = trial.command().into_iter().chain(trial.beside().map(|beside| format!("takes {beside}")));
     answer.extend(changes.flat_map(|text| paragraph(&text, width, theme.quiet)));
-    // The frame stands still while one turns.
+    // The frame keeps its size while settings change.
     answer.resize(answer.len().max(3), Line::raw(""));
     lines.extend(answer);
     lines.push(Line::raw(""));
@@ -82,7 +82,7 @@ fn sign(theme: &Theme, name: &str) -> (&'static str, Style) {
     }
 }
 
-/// The card from one end to the other, a mark where it ends if it is too small, and the figures in GiB.
+/// The GPU as a bar, a mark where its memory ends if it is too small, and the figures in GiB.
 fn picture(trial: &Trial, fit: &FitAdvice, theme: &Theme, width: usize) -> Vec<Line<'static>> {
     let mut parts: Vec<(&'static str, Option<Bytes>)> = Vec::new();
     let others = fit.card_bytes.zip(fit.free_now_bytes).map(|(card, free)| card.less(free));
@@ -130,9 +130,11 @@ fn legend(
     theme: &Theme,
     width: usize,
 ) -> Vec<Line<'static>> {
-    let figure = |bytes: Option<Bytes>| bytes.map_or_else(|| "?".to_owned(), Bytes::in_gib);
-    let mut said: Vec<String> =
-        parts.iter().map(|(name, bytes)| format!("{} {name} {}", sign(theme, name).0, figure(*bytes))).collect();
+    let mut said: Vec<String> = Vec::new();
+    for (name, bytes) in parts {
+        let figure = bytes.map_or_else(|| "?".to_owned(), Bytes::in_gib);
+        said.push(format!("{} {name} {figure}", sign(theme, name).0));
+    }
     if let Some(capacity) = capacity {
         let free = capacity.less(sum);
         said.extend((free > Bytes::ZERO).then(|| format!("{} free {}", theme.sign("░", "."), free.in_gib())));
@@ -166,19 +168,16 @@ fn keys(theme: &Theme, trial: &Trial, width: usize) -> Line<'static> {
 /// Where it is laid: beside the verdict, which stays in sight where there is room above or below it.
 pub(super) fn place(model: &Model, area: Rect, width: u16, height: u16) -> Option<Rect> {
     let layout = model.layout();
-    let beside = |top: u16, bottom: u16| {
-        let room = bottom.saturating_sub(top);
-        (room >= height).then(|| Rect {
-            x: area.x + area.width.saturating_sub(width) / 2,
-            y: top + (room - height) / 2,
-            width,
-            height,
-        })
-    };
     if layout.verdict.is_empty() {
         return None;
     }
-    beside(layout.steps.y, layout.steps.bottom()).or_else(|| beside(layout.processes.y, layout.processes.bottom()))
+    let region = [layout.steps, layout.processes].into_iter().find(|region| region.height >= height)?;
+    Some(Rect {
+        x: area.x + area.width.saturating_sub(width) / 2,
+        y: region.y + (region.height - height) / 2,
+        width,
+        height,
+    })
 }
 
 #[cfg(test)]
