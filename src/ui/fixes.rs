@@ -19,7 +19,7 @@ use crate::memory::Is;
 use crate::units::Bytes;
 
 /// Columns that the cost keeps where not everything has room.
-const COST: usize = 14;
+const COST: usize = 15;
 
 pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, targets: &mut Vec<Target>) {
     if area.is_empty() {
@@ -38,14 +38,14 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
     let taken = u16::try_from(above.len()).unwrap_or(u16::MAX).min(inner.height);
     picture.lines(Rect { height: taken, ..inner }, above);
     let body = Rect { y: inner.y + taken, height: inner.height - taken, ..inner };
-    picture.lines(body, table(model, theme, &ahead, body, targets));
+    picture.lines(body, table(model, theme, (&ahead, &columns), body, targets));
 }
 
 /// The fixes that were left and those ahead, as many as fit with the selected one in sight.
 fn table(
     model: &Model,
     theme: &Theme,
-    ahead: &[&PlannedFix],
+    (ahead, columns): (&[&PlannedFix], &Columns),
     area: Rect,
     targets: &mut Vec<Target>,
 ) -> Vec<Line<'static>> {
@@ -63,7 +63,6 @@ fn table(
             (None, Some(place)) => {
                 targets.extend(pane::line_target(area, lines.len(), Click::Step(place)));
                 let Some(planned) = ahead.get(place) else { continue };
-                let columns = &columns;
                 row(model, theme, planned, (place + 1, columns), width, cursor == Some(place))
             }
             (None, None) => continue,
