@@ -1,6 +1,7 @@
 //! Owns the advice's way into the model: log, machine and what was taken so far, joined.
 
 use super::model::{Model, Source};
+use super::summary;
 use crate::advice::{Situation, advise};
 
 /// Derives the advice from the log and the newest reading.
@@ -27,4 +28,7 @@ pub(crate) fn advise_anew(model: &mut Model) {
             before: model.advice.as_ref().map(|advice| &advice.remembered),
         })
     });
+    if model.walk.began_with.is_none() {
+        model.walk.began_with = model.advice.as_ref().map(|advice| summary::short_of(&advice.brief));
+    }
 }

@@ -18,22 +18,33 @@ pub struct Again {
 }
 
 impl Again {
-    /// What is known of it, in sentences. `needed` is what the failed one needed at least.
+    /// What is known of it while it is watched. `needed` is what the failed one needed at least.
     pub fn words(&self, needed: Option<Bytes>) -> String {
-        let past = needed.filter(|needed| self.most >= *needed);
-        let mut said = match (self.here, past) {
-            (true, Some(needed)) => {
-                format!("{} is running with {}, past the {needed} at which the first run failed.", self.name, self.most)
-            }
-            (true, None) => format!("{} is running with {}.", self.name, self.most),
-            (false, _) => {
-                format!("{} has exited; it used {} at most. [w] worked, [e] failed again.", self.name, self.most)
-            }
-        };
-        for (name, reached) in &self.variables {
-            let reached = if *reached { "has reached it" } else { "has not reached it: it is not in its environment" };
-            said.push_str(&format!(" {name} {reached}."));
+        let mut said = self.seen(needed).join(" ");
+        if !self.here {
+            said.push_str(" [w] worked, [e] failed again.");
         }
+        said
+    }
+
+    /// What was seen of it, in sentences.
+    pub fn seen(&self, needed: Option<Bytes>) -> Vec<String> {
+        let Again { name, most, .. } = self;
+        let past = needed.filter(|needed| most >= needed);
+        let mut said = vec![match (self.here, past) {
+            (true, Some(needed)) => {
+                format!("{name} is running with {most}, past the {needed} at which the first run failed.")
+            }
+            (true, None) => format!("{name} is running with {most}."),
+            (false, Some(needed)) => {
+                format!("{name} has exited; it used {most} at most, past the {needed} of the first run.")
+            }
+            (false, None) => format!("{name} has exited; it used {most} at most."),
+        }];
+        said.extend(self.variables.iter().map(|(name, reached)| {
+            let reached = if *reached { "has reached it" } else { "has not reached it: it is not in its environment" };
+            format!("{name} {reached}.")
+        }));
         said
     }
 }

@@ -36,6 +36,11 @@ pub enum Effect {
     },
     /// Read this log of a run that worked and answer with `Msg::RunThatWorked`.
     ReadLogThatWorked(String),
+    /// Read what this file says from this byte on, and answer with `Msg::Progress`; with nothing where it can't be read.
+    ReadProgress {
+        path: PathBuf,
+        from: usize,
+    },
     /// Read this file's log and answer with `Msg::LogRead` of the same generation, or `Msg::Trouble`.
     ReadFile {
         generation: u64,

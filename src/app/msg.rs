@@ -58,6 +58,8 @@ pub enum Msg {
     LogRead(Box<LogRead>),
     /// What the log of a run that worked says of it; else why it can't be compared with.
     RunThatWorked(Box<Result<Run, String>>),
+    /// How far the run came, by what its log says since the failure was read.
+    Progress(Progress),
     /// Something went wrong outside; the text says what.
     Trouble(String),
     /// A log could not be read; the text says why. Answers the request of this generation.
@@ -83,6 +85,17 @@ pub enum Msg {
     Copied(Result<&'static str, String>),
     /// This program is asked to exit (SIGTERM, SIGHUP).
     Terminate,
+}
+
+/// How far a run came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// The last training step that was printed.
+    pub step: Option<u64>,
+    /// The last epoch that began.
+    pub epoch: Option<u64>,
+    /// Whether memory ran out again.
+    pub failed_again: bool,
 }
 
 /// A log with what the knowledge base says of it.

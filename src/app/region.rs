@@ -26,7 +26,7 @@ pub(crate) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         (_, Action::PreviousHit) => log::go_to_hit(model, false),
         (_, Action::Skip) => fixes::skip(model),
         (_, Action::Back) => fixes::back(model),
-        (_, Action::Works) => fixes::works(model),
+        (_, Action::Works) => return fixes::works(model).into_iter().collect(),
         (_, Action::FailedAgain) => fixes::failed_again(model),
         (_, Action::DidNotHelp) => fixes::did_not_help(model),
         (_, Action::LogThatWorked) => fixes::ask_for_log_that_worked(model),

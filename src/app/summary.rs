@@ -3,6 +3,7 @@
 
 use super::model::{Model, Source};
 use super::walk::{EndingState, Mark};
+use crate::advice::brief::Brief;
 use crate::advice::{causes, why, words};
 use crate::knowledge::diagnosis::Phase;
 use crate::knowledge::page::{Page, Tone};
@@ -12,15 +13,18 @@ use crate::text::broken;
 pub(crate) fn page(model: &Model) -> Page {
     let mut page = Page::default();
     page.add(Tone::Title, "Reported as working");
-    page.part("Done");
-    let mut done = freed(model);
-    let taken = model.walk.behind.iter().filter(|behind| behind.mark == Mark::Taken);
-    done.extend(taken.map(|behind| behind.title.clone()));
-    if done.is_empty() {
-        done.push("Nothing was seen.".into());
+    page.part("Seen");
+    let mut seen = seen(model);
+    if seen.is_empty() {
+        seen.push("Nothing: no process was terminated here, and no new run was seen on a GPU.".into());
     }
-    for line in done {
+    for line in seen {
         page.add(Tone::Text, line);
+    }
+    page.part("Only reported");
+    page.add(Tone::Text, "The job works.");
+    for behind in model.walk.behind.iter().filter(|behind| behind.mark == Mark::Taken) {
+        page.add(Tone::Text, format!("Taken: {}", behind.title));
     }
     // Which change made it work is known only where one was taken.
     let has_changed = model.walk.behind.iter().any(|behind| behind.mark == Mark::Taken && behind.changes.is_some());
@@ -62,18 +66,54 @@ pub(crate) fn freed(model: &Model) -> Vec<String> {
     model.walk.freed_before.iter().cloned().chain(now).collect()
 }
 
-/// The session in one line, for the shell's scrollback: what was short, what was freed, whether it was said to work.
-/// `None` where there was neither a log nor anything terminated.
-pub(crate) fn in_one_line(model: &Model) -> Option<String> {
-    let mut parts = Vec::new();
-    if let Some(advice) = &model.advice {
-        let short = advice.brief.figures.as_ref().and_then(|figures| figures.short.clone());
-        parts.push(match short {
-            Some(short) => format!("{}, {}", advice.brief.what, short.replace("SHORT", "short")),
-            None => advice.brief.what.clone(),
-        });
+/// What was seen here, a line each: which processes freed memory, and how far the run came that was started again.
+fn seen(model: &Model) -> Vec<String> {
+    let mut lines = freed(model);
+    if let Some(again) = &model.walk.again {
+        let needed = model.advice.as_ref().and_then(|advice| advice.ledger.as_ref()?.needed_bytes);
+        lines.extend(again.seen(needed));
     }
-    parts.extend(freed(model));
+    lines.extend(progress(model));
+    lines
+}
+
+/// Whether the run passed the step or epoch at which the first one failed; `None` where the first log tells neither.
+fn progress(model: &Model) -> Option<String> {
+    let run = &model.input.diagnosis.as_ref()?.run;
+    let (what, failed_at) = match (run.step, run.epoch) {
+        (Some(step), _) => ("step", step),
+        (None, Some(epoch)) => ("epoch", epoch),
+        (None, None) => return None,
+    };
+    let Some(progress) = model.walk.progress else {
+        return Some(format!(
+            "Not seen: whether it passed {what} {failed_at}, where it failed. Only its log file shows that."
+        ));
+    };
+    let reached = if what == "step" { progress.step } else { progress.epoch };
+    Some(match reached {
+        _ if progress.failed_again => "Its log says that memory ran out again.".to_owned(),
+        Some(reached) if reached > failed_at => {
+            format!("Its log shows {what} {reached}, past {what} {failed_at}, where the first run failed.")
+        }
+        Some(reached) => format!("Its log shows {what} {reached}; the first run failed at {what} {failed_at}."),
+        None => format!("Not seen: its log shows no {what} since {what} {failed_at}, where it failed."),
+    })
+}
+
+/// The verdict with what was short, for one line.
+pub(crate) fn short_of(brief: &Brief) -> String {
+    let short = brief.figures.as_ref().and_then(|figures| figures.short.as_ref());
+    match short {
+        Some(short) => format!("{}, {}", brief.what, short.replace("SHORT", "short")),
+        None => brief.what.clone(),
+    }
+}
+
+/// The session in one line, for the shell's scrollback: what was short at first, what was freed, whether it was reported to
+/// work. `None` where there was neither a log nor anything terminated.
+pub(crate) fn in_one_line(model: &Model) -> Option<String> {
+    let mut parts: Vec<String> = model.walk.began_with.iter().cloned().chain(freed(model)).collect();
     if model.walk.works {
         parts.push("reported as working".to_owned());
     }
@@ -89,7 +129,7 @@ pub(crate) fn walked(model: &Model) -> Walked {
     let behind = model.walk.behind.iter().map(|behind| (behind.title.clone(), behind.mark));
     let changed = model.walk.behind.iter().any(|behind| behind.mark != Mark::Skipped);
     let rerun = if changed { model.rerun() } else { None };
-    Walked { behind: behind.collect(), freed: freed(model), works: model.walk.works, rerun }
+    Walked { behind: behind.collect(), freed: seen(model), works: model.walk.works, rerun }
 }
 
 /// Whether the run's model fits, what would make it, and its sizes. `None` where no model is known.

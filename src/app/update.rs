@@ -91,6 +91,7 @@ fn of_machine(model: &mut Model, msg: Msg) -> Vec<Effect> {
         Msg::Glossary(page) => model.glossary = Some(page),
         Msg::Signal(key, report) => endings::reported(model, key, report),
         Msg::Released(key, outcome) => endings::released(model, key, outcome),
+        Msg::Progress(progress) => model.walk.progress = Some(progress),
         Msg::Environment(key, variables) => again::has_environment(model, key, variables),
         Msg::Written(Ok(path)) => model.open(WrittenReport { path }),
         Msg::Written(Err(why)) => model.say(format!("The report could not be written: {why}")),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::again::Again;
+use super::msg::Progress;
 use super::question::Victim;
 use crate::advice::release::Release;
 use crate::advice::supervisor::Supervisor;
@@ -87,6 +88,10 @@ pub struct Walk {
     /// When the first step was taken: what starts later may be the run, started again.
     pub since: Option<WallTime>,
     pub again: Option<Again>,
+    /// How far the run came, by the log's file; `None` where no file says it.
+    pub progress: Option<Progress>,
+    /// The verdict as it first stood, such as "NOT ENOUGH VRAM on GPU 0, short 2.2 GiB".
+    pub began_with: Option<String>,
     /// Which processes freed memory before the program was started again, in words.
     pub freed_before: Vec<String>,
     /// They wait until so much is free on the device of that index.

@@ -45,6 +45,7 @@ impl Outside {
     pub(super) fn act(&mut self, effect: Effect) {
         match effect {
             Effect::ReadLogThatWorked(text) => self.reader.ask(Job::Worked(text)),
+            Effect::ReadProgress { path, from } => self.reader.ask(Job::Progress(path, from)),
             Effect::ReadLog { generation, text } => self.reader.ask(Job::Text(generation, text)),
             Effect::ReadFile { generation, path } => self.reader.ask(Job::File(generation, path)),
             Effect::Signal(order) => self.signal(order),

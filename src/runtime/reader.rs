@@ -12,8 +12,10 @@ use std::time::{Duration, Instant};
 use super::files::{Keeper, read_file};
 use super::wake::{Tell, Wake};
 use crate::app::Msg;
-use crate::app::msg::LogRead;
+use crate::app::msg::{LogRead, Progress};
+use crate::knowledge::diagnosis::Oom;
 use crate::knowledge::page;
+use crate::knowledge::run::Run;
 use crate::knowledge::{KnowledgeBase, Words};
 use crate::log::PastedLog;
 use crate::platform::{here, regular};
@@ -44,6 +46,8 @@ pub(crate) enum Job {
     File(u64, PathBuf),
     /// The log of a run that worked.
     Worked(String),
+    /// What a log's file says from this byte on.
+    Progress(PathBuf, usize),
 }
 
 /// The knowledge base, with a message about what was left out of it; or why it could not be loaded.
@@ -160,6 +164,7 @@ fn refuse(why: &str, (desk, rings): &Jobs, wakes: &Sender<Wake>) {
             is_heard = wakes.tell(match job {
                 Job::Text(generation, _) | Job::File(generation, _) => Msg::Unread(generation, why.to_owned()),
                 Job::Worked(_) => Msg::RunThatWorked(Box::new(Err(why.to_owned()))),
+                Job::Progress(..) => Msg::Trouble(why.to_owned()),
             });
         }
         if rings.recv().is_err() {
@@ -181,6 +186,10 @@ fn work(base: &KnowledgeBase, telling: &Telling, (desk, rings): &Jobs, wakes: &S
                 let run = base.run_that_worked(&PastedLog::new(text));
                 Msg::RunThatWorked(Box::new(run.map_err(str::to_owned)))
             }
+            Job::Progress(path, from) => match open(&path, telling) {
+                Ok((bytes, _)) => Msg::Progress(progress(base, bytes.get(from..).unwrap_or(&bytes))),
+                Err(error) => Msg::Trouble(format!("{} can't be read: {error}", path.display())),
+            },
             Job::Text(generation, text) => read(base, generation, PastedLog::new(text), None),
             Job::File(generation, path) => match open(&path, telling) {
                 Ok((bytes, written)) => read(base, generation, PastedLog::from_bytes(bytes), written),
@@ -192,6 +201,13 @@ fn work(base: &KnowledgeBase, telling: &Telling, (desk, rings): &Jobs, wakes: &S
             return;
         }
     }
+}
+
+/// How far a run came, by what its log says.
+fn progress(base: &KnowledgeBase, text: &[u8]) -> Progress {
+    let diagnosis = base.diagnose(&PastedLog::from_bytes(text.to_vec()), None);
+    let Run { step, epoch, .. } = diagnosis.run;
+    Progress { step, epoch, failed_again: diagnosis.oom == Oom::Yes }
 }
 
 /// Opens a log. Fails for a folder, and for a device, which may never end.

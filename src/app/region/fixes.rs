@@ -5,7 +5,7 @@ use crate::advice::PlannedFix;
 use crate::app::action::Action;
 use crate::app::advise::advise_anew;
 use crate::app::effect::Effect;
-use crate::app::model::{Model, SinceItWorked};
+use crate::app::model::{Change, Model, SinceItWorked};
 use crate::app::overlay::done::Done;
 use crate::app::prompt::{Prompt, Purpose};
 use crate::app::scroll::shifted;
@@ -124,12 +124,21 @@ pub(super) fn did_not_help(model: &mut Model) {
     model.say(format!("Did not help: {title}. It is left out, with weaker fixes. {back} undoes this."));
 }
 
-pub(super) fn works(model: &mut Model) {
+/// The person reports that the job works; what its log's file says since the failure is read for the summary.
+pub(super) fn works(model: &mut Model) -> Option<Effect> {
     if model.advice.is_none() {
-        return model.say("Paste the error first.");
+        model.say("Paste the error first.");
+        return None;
     }
     model.walk.works = true;
     model.open(Done);
+    let (file, log) = (model.input.file.as_ref()?, model.input.log.as_ref()?);
+    let from = match file.change? {
+        Change::Grew(_) => log.raw().len(),
+        Change::Anew => 0,
+        Change::Gone => return None,
+    };
+    Some(Effect::ReadProgress { path: file.path.clone(), from })
 }
 
 /// The next paste is the new failure: no question about replacing the log.
