@@ -2,17 +2,17 @@
 //! answer it: no answer is accepted before the question could be read, every key that is not an answer closes it, and an
 //! answer counts only if no other key follows it.
 
+mod victim;
+
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
+pub(crate) use victim::{Victim, workers};
+
 use super::gate::ALONE;
 use crate::advice::release::Release;
-use crate::advice::supervisor::Supervisor;
-use crate::gpu::ProcessKey;
 use crate::gpu::guard::Signal;
-use crate::gpu::running::Running;
-use crate::units::{Bytes, WallTime};
 
 /// A question about a process accepts no answer for this long after it was drawn, or after the last early answer.
 /// People type text at up to 300 ms a key, so text in progress never leaves a gap of this length.
@@ -32,99 +32,6 @@ const SETTLE_BRIEFLY: Duration = Duration::from_millis(250);
 
 /// No PID has more digits.
 const MOST_DIGITS: usize = 10;
-
-/// A process as the question names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Victim {
-    pub key: ProcessKey,
-    /// What it is, as people know it, with its PID.
-    pub name: String,
-    /// The same without the PID, where it says more than the command line.
-    pub what: Option<String>,
-    pub command: String,
-    pub image: Option<u32>,
-    pub user: String,
-    /// Whether that is the viewer.
-    pub yours: bool,
-    /// When it was started.
-    pub started_at: Option<WallTime>,
-    /// What it uses, over all devices; `None` where the driver does not say.
-    pub held: Option<Bytes>,
-    pub devices: Vec<u32>,
-    /// What speaks for terminating it.
-    pub evidence: Vec<String>,
-    /// The supervisor that may restart it.
-    pub supervisor: Option<Supervisor>,
-    /// The process that it should end with: that one is signalled first, and this one only if it still runs afterwards.
-    pub follows: Option<ProcessKey>,
-}
-
-impl Victim {
-    /// Its most telling name.
-    pub fn called(&self) -> &str {
-        let command = Some(self.command.as_str()).filter(|command| !command.is_empty());
-        self.what.as_deref().or(command).unwrap_or("a process without a name")
-    }
-
-    pub fn running(&self) -> Running {
-        Running { command: self.command.clone(), image: self.image }
-    }
-
-    /// Its PID, memory and name.
-    pub fn in_one_line(&self) -> String {
-        format!("{}  {}  {}", self.key.pid, self.holding(), self.called())
-    }
-
-    /// Its PID, with its memory where it has any.
-    fn pid_and_memory(&self) -> String {
-        match self.held {
-            Some(held) if held > Bytes::ZERO => format!("{} ({held})", self.key.pid),
-            _ => self.key.pid.to_string(),
-        }
-    }
-
-    /// How much memory it uses and where, in a few words.
-    pub fn holding(&self) -> String {
-        let devices: Vec<String> = self.devices.iter().map(u32::to_string).collect();
-        match (self.held, devices.is_empty()) {
-            (Some(Bytes::ZERO), true) => "no GPU memory itself".into(),
-            (None, true) => "GPU memory unknown".into(),
-            (held, _) => format!("{} on GPU {}", crate::advice::amount(held), devices.join(", ")),
-        }
-    }
-}
-
-/// The workers among the victims, each of them named: a line each where there is room, else as many to a line as fit.
-pub(crate) fn workers(victims: &[Victim], width: usize, room: usize) -> Vec<String> {
-    let workers: Vec<&Victim> = victims.iter().filter(|victim| victim.follows.is_some()).collect();
-    let (with, without): (Vec<&Victim>, Vec<&Victim>) =
-        workers.into_iter().partition(|victim| victim.held.is_some_and(|held| held > Bytes::ZERO));
-    let helpers = folded(&without, width);
-    if with.len() + helpers.len() <= room {
-        return with.iter().map(|victim| format!("  {}", victim.in_one_line())).chain(helpers).collect();
-    }
-    folded(&with, width).into_iter().chain(helpers).collect()
-}
-
-/// Processes of one name together, each with its PID and its memory.
-fn folded(victims: &[&Victim], width: usize) -> Vec<String> {
-    let mut names: Vec<&str> = Vec::new();
-    for victim in victims {
-        if !names.contains(&victim.called()) {
-            names.push(victim.called());
-        }
-    }
-    let mut lines = Vec::new();
-    for name in names {
-        let alike = victims.iter().filter(|victim| victim.called() == name);
-        let alike: Vec<String> = alike.map(|victim| victim.pid_and_memory()).collect();
-        let many = if alike.len() == 1 { String::new() } else { format!("{} × ", alike.len()) };
-        let text = format!("  {many}{name}: {}", alike.join(", "));
-        let options = textwrap::Options::new(width.max(20)).subsequent_indent("    ");
-        lines.extend(textwrap::wrap(&text, options).into_iter().map(|line| line.into_owned()));
-    }
-    lines
-}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
@@ -367,8 +274,8 @@ impl Question {
 
 #[cfg(test)]
 mod tests {
+    use super::victim::tests::victim;
     use super::*;
-    use crossterm::event::KeyModifiers;
 
     fn ms(n: u64) -> Duration {
         Duration::from_millis(n)
@@ -413,32 +320,6 @@ mod tests {
         let held: Vec<(u64, char)> = (0..20).map(|nth| (500 + 33 * nth, 'q')).collect();
         assert_eq!(answer(leave(), &held), None);
         assert_eq!(answer(end(), &[(700, 'q')]), None, "it ends no process");
-    }
-
-    fn victim(pid: u32, what: &str, held: Option<Bytes>) -> Victim {
-        Victim {
-            key: ProcessKey { pid, start_ticks: 1 },
-            name: String::new(),
-            what: Some(what.into()),
-            command: String::new(),
-            image: None,
-            user: String::new(),
-            yours: true,
-            started_at: None,
-            held,
-            devices: vec![],
-            evidence: vec![],
-            supervisor: None,
-            follows: Some(ProcessKey { pid: 1, start_ticks: 1 }),
-        }
-    }
-
-    #[test]
-    fn everybody_is_named_also_where_the_driver_gives_no_figures() {
-        let mut victims: Vec<Victim> = (10..14).map(|pid| victim(pid, "VLLM::Worker", None)).collect();
-        victims.push(victim(20, "rank", Some(Bytes::gib(9))));
-        assert_eq!(workers(&victims, 60, 9), ["  20  9.0 GiB on GPU   rank", "  4 × VLLM::Worker: 10, 11, 12, 13"]);
-        assert_eq!(workers(&victims, 60, 1), ["  rank: 20 (9.0 GiB)", "  4 × VLLM::Worker: 10, 11, 12, 13"]);
     }
 
     /// Opens a question at 0, types these, waits; gives the first answer. `None` also where it was closed.

@@ -11,6 +11,7 @@ mod keep;
 mod keys;
 pub(crate) mod log;
 mod mouse;
+mod reading;
 mod typing;
 
 pub use log::{open_file, open_last, wait_for_pipe};
@@ -84,10 +85,10 @@ fn of_machine(model: &mut Model, msg: Msg) -> Vec<Effect> {
         Msg::FileChanged(change) => return log::changed(model, change).into_iter().collect(),
         Msg::Header(header) => feed::header(model, header),
         Msg::FeedDown(why) => model.feed.down = Some(why),
-        Msg::LogRead(read) => log::read(model, *read),
-        Msg::RunThatWorked(run) => log::run_that_worked(model, *run),
+        Msg::LogRead(read) => reading::read(model, *read),
+        Msg::RunThatWorked(run) => reading::run_that_worked(model, *run),
         Msg::Trouble(text) => model.say(text),
-        Msg::Unread(generation, why) => log::unread(model, generation, why),
+        Msg::Unread(generation, why) => reading::unread(model, generation, why),
         Msg::Glossary(page) => model.glossary = Some(page),
         Msg::Signal(key, report) => endings::reported(model, key, report),
         Msg::Released(key, outcome) => endings::released(model, key, outcome),

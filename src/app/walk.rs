@@ -164,6 +164,8 @@ pub struct Ending {
     pub signal: Signal,
     /// How its program was asked instead, where it was.
     pub release: Option<Release>,
+    /// The person frees it with a command of their own: how long that takes proves nothing.
+    pub is_by_hand: bool,
     /// What it had freed by the last reading, while it goes on running.
     pub given: Bytes,
     /// When it was confirmed.

@@ -146,8 +146,9 @@ fn memory(model: &Model, ending: &Ending) -> String {
     match &ending.state {
         EndingState::Returned { bytes, after, free_now, lives } => {
             let what = if *lives { "unloaded its model" } else { "has exited" };
-            let (simulated, seconds) = (simulated(model), after.as_secs_f32());
-            format!("{name} {what}{simulated}: freed {bytes} in {seconds:.1} s. {}", free(free_now))
+            let (simulated, free) = (simulated(model), free(free_now));
+            let within = if ending.is_by_hand { String::new() } else { format!(" in {:.1} s", after.as_secs_f32()) };
+            format!("{name} {what}{simulated}: freed {bytes}{within}. {free}")
         }
         EndingState::NotReturned { bytes } => {
             let rest = still_held(model, ending);

@@ -13,6 +13,9 @@ use crate::app::update::endings;
 use crate::app::walk::{EndingState, Mark, StepId};
 use crate::gpu::ProcessKey;
 
+/// Logs of this many bytes and more are not read whole.
+const LARGEST_FOLLOWED: usize = 4 << 20;
+
 pub(super) fn moved(model: &mut Model, by: i32) {
     let ahead = model.steps_ahead();
     let next = model.cursor(&ahead).map_or(0, |at| shifted(at, by, ahead.len()));
@@ -133,6 +136,10 @@ pub(super) fn works(model: &mut Model) -> Option<Effect> {
     model.walk.works = true;
     model.open(Done);
     let (file, log) = (model.input.file.as_ref()?, model.input.log.as_ref()?);
+    // Of a longer log not all of the file was kept, so that where its end was is not known.
+    if log.raw().len() >= LARGEST_FOLLOWED {
+        return None;
+    }
     let from = match file.change? {
         Change::Grew(_) => log.raw().len(),
         Change::Anew => 0,

@@ -196,8 +196,20 @@ fn begin(model: &mut Model, victim: Victim, signal: Signal, state: EndingState, 
     let free_before = model.snapshot().map(|snapshot| free_of(snapshot, &victim.devices)).unwrap_or_default();
     let beside = model.snapshot().map(listed).unwrap_or_default();
     let (given, asked_at) = (Bytes::ZERO, model.now);
-    let fresh =
-        Ending { victim, signal, release, given, asked_at, free_before, state, beside, ended_at: None, again: None };
+    let is_by_hand = matches!(state, EndingState::Elsewhere { .. });
+    let fresh = Ending {
+        victim,
+        signal,
+        release,
+        is_by_hand,
+        given,
+        asked_at,
+        free_before,
+        state,
+        beside,
+        ended_at: None,
+        again: None,
+    };
     match model.endings.iter_mut().find(|ending| ending.victim.key == key) {
         // A SIGKILL after a SIGTERM: the proof still compares with what was free before the first of them.
         Some(ending) => *ending = Ending { free_before: ending.free_before.clone(), ..fresh },

@@ -2,25 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::advice::changed;
-use crate::advice::compare::compare;
 use crate::app::action::Action;
-use crate::app::advise::advise_anew;
 use crate::app::effect::Effect;
 use crate::app::last::Story;
 use crate::app::model::{Change, Followed, Model, Pipe, Region, SinceItWorked};
-use crate::app::msg::LogRead;
-use crate::app::overlay::drawing::Drawing;
-use crate::app::overlay::trial;
 use crate::app::question::{Answer, Asked};
 use crate::app::region::fixes;
-use crate::app::walk::Walk;
-use crate::gpu::ProcessKey;
-use crate::knowledge::diagnosis::Diagnosis;
-use crate::knowledge::run::Run;
-use crate::memory::{images, table};
 
-const NO_TEXT: &str = "This is a binary file, not a log. Paste the text that the program printed.";
+pub(super) const NO_TEXT: &str = "This is a binary file, not a log. Paste the text that the program printed.";
 
 /// A job script or a compose file has this much at most; what is longer was meant as a log.
 const LONGEST_COMMAND: usize = 16 << 10;
@@ -80,32 +69,6 @@ pub(super) fn pasting(model: &mut Model) {
 /// A command that was written over several lines, in one.
 fn one_line(text: &str) -> String {
     text.replace("\\\n", " ").replace("`\n", " ").split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// The person entered the command that failed; the advice is derived for it.
-pub(super) fn ran(model: &mut Model, text: &str) {
-    let text = crate::text::harmless(text.trim()).into_owned();
-    model.input.command = Some(text).filter(|text| !text.is_empty());
-    advise_anew(model);
-}
-
-/// The person named the model; whether it fits is derived again, and shown.
-pub(super) fn named(model: &mut Model, text: &str) {
-    let text = crate::text::harmless(text.trim()).into_owned();
-    model.input.model = Some(text.clone()).filter(|text| !text.is_empty());
-    (model.advice, model.trial) = (None, None);
-    advise_anew(model);
-    let known = model.advice.as_ref().and_then(|advice| advice.fit.as_ref()).is_some_and(|fit| fit.is_told());
-    if known {
-        trial::open(model);
-    } else if let Some(drawing) = images::find(&text) {
-        let ledger = model.advice.as_ref().and_then(|advice| advice.ledger.as_ref());
-        let free = ledger.filter(|ledger| ledger.is_now && !ledger.is_cache).and_then(|ledger| ledger.available_bytes);
-        model.open(Drawing { text: drawing.said(free) });
-    } else if !text.is_empty() {
-        let said = format!("\"{text}\" is not in the table of models. oomdoctor fit FILE reads the model's own file.");
-        model.say(said);
-    }
 }
 
 /// The answer to "replace or append?".
@@ -192,7 +155,7 @@ pub fn open_file(model: &mut Model, path: PathBuf) -> Effect {
 }
 
 /// The name of a file without its folder.
-fn file_name(path: &Path) -> String {
+pub(super) fn file_name(path: &Path) -> String {
     path.file_name().map_or_else(String::new, |name| crate::text::harmless(&name.to_string_lossy()).into_owned())
 }
 
@@ -271,134 +234,6 @@ pub fn open_last(model: &mut Model, text: String, story: Story) -> Effect {
 pub fn wait_for_pipe(model: &mut Model) {
     model.input.pipe = Pipe::Open;
     model.focus = Region::Input;
-}
-
-/// A log was read.
-pub(super) fn read(model: &mut Model, read: LogRead) {
-    if read.generation != model.input.generation {
-        return;
-    }
-    if read.log.is_binary() {
-        return unread(model, read.generation, NO_TEXT.into());
-    }
-    if read.log.is_empty() {
-        model.input.awaited = None;
-        return model.say(empty(model));
-    }
-    let is_first = model.input.log.is_none();
-    let adds = model.input.file.as_ref().is_some_and(|file| file.adds && !model.input.own);
-    let grew = model.input.pipe == Pipe::Open || adds;
-    let had_fixes = has_fixes_ahead(model);
-    let forgotten = take_in(model, read, grew);
-    model.advice = None;
-    if !grew {
-        begin_anew(model);
-    }
-    advise_anew(model);
-    if let Some(forgotten) = forgotten {
-        model.say(forgotten);
-    }
-    // The failure may come long after the first line, and well before the pipe's end: a launcher outlives its ranks.
-    let watches_it_come = model.focus == Region::Input && model.input.typing.is_none();
-    if has_fixes_ahead(model) && (is_first || !grew || !had_fixes && watches_it_come) {
-        model.focus = Region::Steps;
-    }
-    // On a screen with one region the verdict is above the fixes only.
-    if model.has_one_region() && is_first {
-        model.focus = Region::Steps;
-    }
-}
-
-/// That the log is empty, and what to do about it.
-fn empty(model: &Model) -> String {
-    match &model.input.file {
-        Some(file) if !model.input.own => {
-            format!("{} is empty: it is read as soon as something is written to it.", file_name(&file.path))
-        }
-        _ => "This log is empty. Paste the error here instead.".to_owned(),
-    }
-}
-
-fn has_fixes_ahead(model: &Model) -> bool {
-    model.advice.as_ref().is_some_and(|advice| !advice.plan.is_empty())
-}
-
-/// Puts what was read into the model; the notice where that makes it forget the model that the person set.
-fn take_in(model: &mut Model, read: LogRead, grew: bool) -> Option<String> {
-    let input = &mut model.input;
-    input.crashed_by = read.written.or(input.crashed_by);
-    input.awaited = None;
-    let lines = read.log.line_count();
-    input.log = Some(read.log);
-    let last = input.diagnosis.replace(read.diagnosis);
-    input.fixes = read.fixes;
-    input.pages = read.pages;
-    input.top = input.top.filter(|top| grew && *top < lines);
-    if grew { None } else { forget_other_model(model, last.as_ref()) }
-}
-
-/// Begins the walk of another log: with its story where it is the last one's, else with what the fixes for the failure before
-/// have changed already.
-fn begin_anew(model: &mut Model) {
-    model.trial = None;
-    model.input.since_it_worked = SinceItWorked::Unknown;
-    let before = model.walk.before.take();
-    let compared = before.zip(model.input.diagnosis.as_ref()).map(|(before, after)| compare(&before, after));
-    if compared.is_some() {
-        // The new error that the notice asks for is here.
-        model.notice = None;
-    }
-    if let Some(story) = model.input.story.take() {
-        model.walk = story.walk(model.config.boot_id.as_ref());
-    } else if compared.is_some() {
-        let mut behind = std::mem::take(&mut model.walk.behind);
-        behind.retain(|behind| behind.is_settled(|key| is_listed(model, key)));
-        model.walk = Walk { behind, compared, ..Walk::default() };
-    } else {
-        model.walk = Walk::default();
-    }
-}
-
-fn is_listed(model: &Model, key: ProcessKey) -> bool {
-    model.snapshot().is_some_and(|snapshot| snapshot.find(key).is_some())
-}
-
-/// The log of a run that worked was read. One that arrives after another log was opened is compared with that one.
-pub(super) fn run_that_worked(model: &mut Model, run: Result<Run, String>) {
-    let compared = match (run, &model.input.diagnosis) {
-        (Ok(worked), Some(failed)) => Ok(changed::since(&worked, &failed.run)),
-        (Ok(_), None) => Err("there is no failed run to compare it with".to_owned()),
-        (Err(why), _) => Err(why),
-    };
-    match compared {
-        Ok(differences) => model.input.since_it_worked = SinceItWorked::Known(differences),
-        Err(why) => {
-            model.input.since_it_worked = SinceItWorked::Unknown;
-            model.say(format!("Not compared: {why}."));
-        }
-    }
-}
-
-/// Forgets the model that the person set where this log names another one, and says so. What they set for a name that
-/// tells nothing, such as a blob's, stays while logs have that name.
-fn forget_other_model(model: &mut Model, last: Option<&Diagnosis>) -> Option<String> {
-    let named = model.input.diagnosis.as_ref()?.run.model.clone()?;
-    let set = model.input.model.as_ref()?;
-    let is_as_before = last.is_some_and(|last| last.run.model.as_ref() == Some(&named));
-    if is_as_before || table::is_same_model(set, &named) {
-        return None;
-    }
-    let set = model.input.model.take()?;
-    let named = crate::text::harmless(&named).into_owned();
-    Some(format!("This log names {named}, so {set} is no longer set as the model."))
-}
-
-/// A log could not be read: its pane says so until there is another.
-pub(super) fn unread(model: &mut Model, generation: u64, why: String) {
-    if model.input.awaited.as_ref().is_some_and(|(awaited, _)| *awaited == generation) {
-        model.input.awaited = None;
-        model.input.trouble = Some(why);
-    }
 }
 
 /// More of standard input. A log that the person gave themselves stays; `u` shows what came through the pipe.

@@ -3,12 +3,16 @@
 use crossterm::event::KeyEvent;
 
 use super::log;
+use crate::app::advise::advise_anew;
 use crate::app::editor;
 use crate::app::effect::Effect;
 use crate::app::gate::Passed;
 use crate::app::model::Model;
+use crate::app::overlay::drawing::Drawing;
+use crate::app::overlay::trial;
 use crate::app::prompt::{Prompt, Purpose, Typed};
 use crate::app::region;
+use crate::memory::images;
 
 /// More keys at once than this are no line that somebody types.
 const LONGEST_LINE: usize = 4 << 10;
@@ -52,8 +56,34 @@ fn submitted(model: &mut Model, prompt: Prompt) {
     match prompt.purpose {
         Purpose::Filter => {}
         Purpose::Search => region::log::search(model, prompt.text),
-        Purpose::Command => log::ran(model, &prompt.text),
-        Purpose::Model => log::named(model, &prompt.text),
+        Purpose::Command => set_command(model, &prompt.text),
+        Purpose::Model => set_model(model, &prompt.text),
+    }
+}
+
+/// The person entered the command that failed; the advice is derived for it.
+fn set_command(model: &mut Model, text: &str) {
+    let text = crate::text::harmless(text.trim()).into_owned();
+    model.input.command = Some(text).filter(|text| !text.is_empty());
+    advise_anew(model);
+}
+
+/// The person named the model; whether it fits is derived again, and shown.
+fn set_model(model: &mut Model, text: &str) {
+    let text = crate::text::harmless(text.trim()).into_owned();
+    model.input.model = Some(text.clone()).filter(|text| !text.is_empty());
+    (model.advice, model.trial) = (None, None);
+    advise_anew(model);
+    let known = model.advice.as_ref().and_then(|advice| advice.fit.as_ref()).is_some_and(|fit| fit.is_told());
+    if known {
+        trial::open(model);
+    } else if let Some(drawing) = images::find(&text) {
+        let ledger = model.advice.as_ref().and_then(|advice| advice.ledger.as_ref());
+        let free = ledger.filter(|ledger| ledger.is_now && !ledger.is_cache).and_then(|ledger| ledger.available_bytes);
+        model.open(Drawing { text: drawing.said(free) });
+    } else if !text.is_empty() {
+        let said = format!("\"{text}\" is not in the table of models. oomdoctor fit FILE reads the model's own file.");
+        model.say(said);
     }
 }
 
