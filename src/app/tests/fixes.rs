@@ -362,3 +362,18 @@ fn the_failed_programs_own_command_line_is_changed_where_it_still_runs() {
     assert_eq!(command, "python main.py --port 8188 --disable-smart-memory");
     assert_eq!(session.model.rerun().as_deref(), Some("python main.py --port 8188 --highvram"));
 }
+
+#[test]
+fn an_undone_fix_is_selected_again() {
+    let mut session = Session::with_holders();
+    session.paste(&torch_log());
+    session.model.focus = Region::Steps;
+    session.press(KeyCode::Down);
+    session.press(KeyCode::Down);
+    let skipped = session.model.current_step().unwrap().fix;
+    session.wait(ms(400));
+    session.press(KeyCode::Char('s'));
+    assert_ne!(session.model.current_step().map(|step| step.fix), Some(skipped));
+    session.press(KeyCode::Backspace);
+    assert_eq!(session.model.current_step().map(|step| step.fix), Some(skipped));
+}

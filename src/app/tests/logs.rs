@@ -1,6 +1,8 @@
 //! Owns the tests of logs that come by themselves: through a pipe, or from a file that grows.
 
 use super::*;
+use crate::app::msg::Progress;
+use crate::app::summary;
 
 #[test]
 fn tab_goes_through_the_regions_as_they_are_read() {
@@ -133,4 +135,37 @@ fn typing_makes_a_log() {
     session.press(KeyCode::Esc);
     session.read_logs();
     assert_eq!(session.model.input.log.as_ref().unwrap().raw(), "Killed xq");
+}
+
+#[test]
+fn what_the_logs_file_shows_after_a_reported_success_is_told_as_seen() {
+    let log = format!("step 200 loss 1.25\n{}", torch_log());
+    let mut session = with_file(&log);
+    let failed_at = session.model.input.diagnosis.as_ref().unwrap().run.step.unwrap();
+    let seen = |session: &Session| summary::walked(&session.model).freed.join("\n");
+    session.model.focus = Region::Steps;
+    session.press(KeyCode::Char('s'));
+    session.send(Msg::FileChanged(Change::Grew(20)));
+    session.press(KeyCode::Char('w'));
+    let asked = |effect: &Effect| matches!(effect, Effect::ReadProgress { from, .. } if *from == log.len());
+    assert!(session.effects.iter().any(asked), "{:?}", session.effects);
+    assert!(seen(&session).contains(&format!("Not seen: whether it passed step {failed_at}")), "{}", seen(&session));
+    let progress = Progress { step: Some(failed_at + 12), epoch: None, failed_again: false };
+    session.send(Msg::Progress(progress));
+    assert!(seen(&session).contains(&format!("step {}, past step {failed_at}", failed_at + 12)), "{}", seen(&session));
+    session.send(Msg::Progress(Progress { step: Some(failed_at - 1), ..progress }));
+    assert!(!seen(&session).contains("past"), "{}", seen(&session));
+    session.send(Msg::Progress(Progress { failed_again: true, ..progress }));
+    assert!(!seen(&session).contains("past"), "a second failure is no success: {}", seen(&session));
+}
+
+#[test]
+fn the_line_for_the_shell_says_what_was_short_at_first() {
+    let mut session = Session::with_holders();
+    session.paste(&torch_log());
+    let first = session.model.walk.began_with.clone().unwrap();
+    assert!(first.contains("short"), "{first}");
+    session.model.advice.as_mut().unwrap().brief.what = "ENOUGH FREE NOW".into();
+    let line = summary::in_one_line(&session.model).unwrap();
+    assert!(line.contains(&first) && !line.contains("FREE NOW"), "{line}");
 }

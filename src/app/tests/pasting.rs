@@ -1,6 +1,8 @@
 //! Owns the tests of pastes, also those that arrive as keys, and of what is typed into a line.
 
 use super::*;
+use crate::app::model::Palette;
+use crate::app::overlay::commands::Commands;
 
 #[test]
 fn an_unbracketed_paste_is_read_as_a_log_and_does_nothing_else() {
@@ -172,4 +174,49 @@ fn with_no_log_at_hand_a_symptom_can_be_picked_and_ends_nothing() {
     session.read_logs();
     assert_eq!(session.model.input.log.as_ref().unwrap().raw(), "Killed");
     assert!(session.model.question.is_none() && session.model.overlay.is_none());
+}
+
+#[test]
+fn a_command_that_comes_in_one_burst_opens_the_list_with_it_and_asks_nothing() {
+    let mut session = Session::with_holders();
+    session.paste(&torch_log());
+    let enter = [KeyEvent::from(KeyCode::Enter)];
+    session.burst(":kill\n", &enter);
+    session.wait(ms(200));
+    let wanted = |session: &Session| session.model.opened::<Commands>().map(|list| list.wanted.clone());
+    assert_eq!(wanted(&session).as_deref(), Some("kill"));
+    assert!(session.model.question.is_none() && session.effects.is_empty());
+    session.press(KeyCode::Esc);
+    session.press(KeyCode::Char(':'));
+    session.wait(ms(400));
+    session.burst("theme", &enter);
+    session.wait(ms(200));
+    assert_eq!(wanted(&session).as_deref(), Some("theme"), "letters at once go into the open list");
+}
+
+#[test]
+fn a_few_words_at_once_never_ask_about_replacing_the_log_and_neither_does_the_same_log() {
+    let mut session = Session::with_holders();
+    session.paste(&torch_log());
+    session.burst("kill the process", &[KeyEvent::from(KeyCode::Enter)]);
+    session.wait(ms(200));
+    assert!(session.model.question.is_none() && session.effects.is_empty());
+    session.paste(&torch_log());
+    assert!(session.model.question.is_none() && session.effects.is_empty(), "the same log again");
+    session.paste("another log");
+    assert!(session.model.question.is_some(), "a paste that the terminal marks is still asked about");
+}
+
+#[test]
+fn a_key_changes_the_theme_until_all_were_seen() {
+    let mut session = Session::with_holders();
+    let first = session.model.config.palette;
+    let mut seen = Vec::new();
+    for _ in Palette::NAMES {
+        session.press(KeyCode::Char('T'));
+        session.wait(ms(400));
+        seen.push(session.model.config.palette);
+    }
+    assert_eq!(seen.last(), Some(&first));
+    assert_eq!(seen.iter().filter(|palette| **palette == first).count(), 1, "{seen:?}");
 }
