@@ -10,6 +10,7 @@ use crate::advice::{Advice, FitAdvice, PlannedFix, why, words};
 use crate::gpu::Snapshot;
 use crate::knowledge::diagnosis::Diagnosis;
 use crate::text::harmless_lines;
+use markdown::Walked;
 
 /// Everything a report is made from.
 #[derive(Clone, Copy, Debug)]
@@ -28,12 +29,23 @@ pub struct Report<'a> {
     pub explains: bool,
     /// What differs from a run that worked; `None` where no such log was given.
     pub since: Option<&'a [Difference]>,
+    /// What was done about the failure before; `None` unless this is the last log.
+    pub walked: Option<&'a Walked>,
 }
 
 impl<'a> Report<'a> {
     /// What the log alone gives.
     pub fn of(diagnosis: &'a Diagnosis, advice: &'a Advice) -> Report<'a> {
-        Report { diagnosis, advice, snapshot: None, no_reading: None, why: None, explains: false, since: None }
+        Report {
+            diagnosis,
+            advice,
+            snapshot: None,
+            no_reading: None,
+            why: None,
+            explains: false,
+            since: None,
+            walked: None,
+        }
     }
 }
 
@@ -47,7 +59,8 @@ pub fn text(report: &Report<'_>) -> String {
     let steps = report.advice.plan.iter().enumerate().map(|(at, planned)| step(at + 1, planned));
     let parts = leading.into_iter().chain(report.since.map(differences));
     let parts = parts.chain(report.why.map(|why| vec![why.to_owned()]));
-    for part in parts.chain(report.advice.fit.as_ref().map(FitAdvice::lines)).chain(steps) {
+    let done = report.walked.filter(|walked| !walked.is_empty()).map(steps_taken);
+    for part in parts.chain(report.advice.fit.as_ref().map(FitAdvice::lines)).chain(done).chain(steps) {
         lines.push(String::new());
         lines.extend(part);
     }
@@ -94,6 +107,15 @@ pub fn differences(since: &[Difference]) -> Vec<String> {
         let explains = if one.explains { "  (this can explain it)" } else { "" };
         format!("  {}: {before} -> {now}{explains}", one.what)
     }));
+    lines
+}
+
+/// What was done about the failure before, a line each: what was seen apart from what the user reported.
+fn steps_taken(walked: &Walked) -> Vec<String> {
+    let mut lines = vec!["Done before:".to_owned()];
+    lines.extend(walked.behind.iter().map(|(title, mark)| format!("  {} {title} ({})", mark.sign(), mark.outcome())));
+    lines.extend(walked.freed.iter().map(|line| format!("  Seen: {line}")));
+    lines.push(format!("  {}", walked.result()));
     lines
 }
 
