@@ -12,7 +12,10 @@ mod report;
 mod schema;
 mod screen;
 mod settings;
+mod suggest;
+mod usage;
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -25,21 +28,21 @@ use crate::runtime::debug_log;
 
 pub use settings::Global;
 
-/// What ran out of GPU memory, who holds it now, and the steps that get the job running again.
+/// Explain an out-of-memory error: what ran out, which processes use the VRAM, and how to fix it
 #[derive(Debug, Parser)]
-#[command(name = "oomdoctor", version, after_help = help::main())]
+#[command(name = "oomdoctor", version, max_term_width = 100, after_help = help::main())]
 pub struct Cli {
     #[command(flatten)]
     pub options: Options,
-    /// What to do; without one the terminal program starts.
+    /// What to do; without a command the terminal program starts
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// A log to open; `-` or a pipe reads standard input.
+    /// Open this log; `-` or a pipe reads standard input
     pub log: Option<PathBuf>,
-    /// Show everything on a recorded machine, with no driver; kills are simulated and marked so.
+    /// Play a recorded machine; needs no GPU, and its kills are simulated
     #[arg(long)]
     pub demo: bool,
-    /// Open the log of the last time, with the steps that were taken.
+    /// Open the last log, with the steps that were taken
     #[arg(long, conflicts_with_all = ["log", "demo"])]
     pub last: bool,
     #[command(flatten)]
@@ -48,76 +51,78 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Read a log and say what ran out of memory, why, and what to do about it.
+    /// Diagnose a log: what ran out of memory, why, and how to fix it
     #[command(after_help = help::DIAGNOSE)]
     Diagnose(diagnose::DiagnoseArgs),
-    /// Write what was found as Markdown, without names and secrets, to paste where you ask for help.
+    /// Write a diagnosis as Markdown for others, without names and secrets
     #[command(after_help = help::REPORT)]
     Report(report::ReportArgs),
-    /// Print readings of this machine's GPUs, one JSON line each.
+    /// Print readings of this machine's GPUs as JSON lines
     #[command(after_help = help::SAMPLE)]
     Sample {
-        /// How many readings; without it, until the output closes.
+        /// Stop after this many readings [default: when the output closes]
         #[arg(long)]
         count: Option<u64>,
-        /// The terminal program tells its sampler how often it wants to know.
+        /// Read the interval from standard input
         #[arg(long, hide = true)]
         paced: bool,
     },
-    /// List the processes that hold GPU memory.
+    /// List the processes that use VRAM
     #[command(after_help = help::PS)]
     Ps {
-        /// Print the reading as JSON.
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Terminate processes that use GPU memory, by PID or PID@START_TICKS, and show how much is freed.
+    /// Terminate processes by PID or PID@START_TICKS, and report the freed VRAM
     #[command(after_help = help::KILL)]
     Kill(kill::KillArgs),
-    /// Say whether a model fits on a card with what is free now, and what would make it fit.
+    /// Check whether a model fits in the free VRAM, and what makes it fit
     #[command(after_help = help::FIT)]
     Fit(Box<fit::FitArgs>),
-    /// Read standard input to its end and throw it away, so that its writer does not die of a broken pipe.
+    /// Read standard input to its end and discard it, so that its writer gets no SIGPIPE
     #[command(hide = true)]
     Drain,
-    /// Write the completions of a shell: `oomdoctor completions bash > /etc/bash_completion.d/oomdoctor`.
+    /// Print shell completions: `oomdoctor completions bash > /etc/bash_completion.d/oomdoctor`
     #[command(hide = true)]
     Completions {
-        /// Which shell.
+        /// Print them for this shell
         shell: clap_complete::Shell,
     },
-    /// Write the manual page: `oomdoctor man > oomdoctor.1`.
+    /// Print the manual page: `oomdoctor man > oomdoctor.1`
     #[command(hide = true)]
     Man,
-    /// Print the JSON Schema of an output, or list the outputs that have one.
+    /// Print the JSON Schema of an output
     #[command(after_help = help::SCHEMA)]
     Schema {
-        /// Which output; without it, all are listed.
+        /// Print the schema of this output; without it, list the outputs
         name: Option<schema::Name>,
     },
-    /// List, show and check the knowledge base's entries.
+    /// List, show and check the entries of the knowledge base
     #[command(after_help = help::KB)]
     Kb {
-        /// Which of them.
+        /// What to do with the entries
         #[command(subcommand)]
         command: kb::KbCommand,
     },
 }
 
+/// The message for an argument of the terminal program before a command.
+const MISPLACED: &str =
+    "give a log after its command, as in `oomdoctor diagnose crash.log`; --demo and --last start the terminal program";
+
 /// Runs the program. No input makes it panic.
 pub fn run() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
-        Err(error) => return usage(&error),
+        Err(error) if error.use_stderr() => return output::refuse(&usage::explained(&error, &arguments)),
+        Err(error) => return help_or_version(&error),
     };
     if let Some(path) = std::env::var_os(debug_log::VARIABLE).filter(|path| !path.is_empty())
         && let Err(error) = debug_log::start(Path::new(&path))
     {
-        return output::refuse(&format!(
-            "{} names {}, which can't be written: {error}",
-            debug_log::VARIABLE,
-            path.display()
-        ));
+        return output::refuse(&format!("{}={} can't be written: {error}", debug_log::VARIABLE, path.display()));
     }
     log::info!("oomdoctor {} with {:?}", env!("CARGO_PKG_VERSION"), std::env::args_os().skip(1).collect::<Vec<_>>());
     let global = match settings::resolve(cli.options, cli.look) {
@@ -125,10 +130,15 @@ pub fn run() -> ExitCode {
         Err(message) => return output::refuse(&message),
     };
     log::debug!("settings: {global:?}");
+    if !matches!(cli.command, Some(Command::Sample { .. } | Command::Drain)) {
+        usage::unknown_variables().iter().for_each(|message| output::warn(message));
+    }
     if cli.command.is_some() && (cli.log.is_some() || cli.demo || cli.last) {
-        return output::refuse(
-            "a log, --demo or --last goes with the terminal program, not with a subcommand; see --help",
-        );
+        return output::refuse(MISPLACED);
+    }
+    let missing_log = cli.log.as_deref().filter(|log| !log.exists());
+    if let Some(message) = missing_log.and_then(usage::mistyped_command) {
+        return output::refuse(&message);
     }
     match cli.command {
         None => screen::run(&global, cli.log, cli.demo, cli.last),
@@ -145,27 +155,18 @@ fn run_command(global: &Global, command: Command) -> ExitCode {
         Command::Kill(args) => kill::run(global, &args),
         Command::Fit(args) => fit::run(global, &args),
         Command::Completions { shell } => help::completions(Cli::command(), shell),
-        Command::Man => help::manual(Cli::command()),
+        Command::Man => help::manual(&Cli::command()),
         Command::Drain => crate::runtime::drain(),
         Command::Schema { name } => schema::run(name),
         Command::Kb { command } => kb::run(global, &command),
     }
 }
 
-/// Prints help and the version as clap renders them, and a usage error as one line.
-fn usage(error: &clap::Error) -> ExitCode {
-    if !error.use_stderr() {
-        let text = error.render();
-        let shown = if io::stdout().is_terminal() { text.ansi().to_string() } else { text.to_string() };
-        return output::print(&shown, ExitCode::SUCCESS);
-    }
-    let text = error.to_string();
-    // clap lists missing arguments on separate lines.
-    let mut lines = text.lines().map(str::trim).take_while(|line| !line.is_empty());
-    let first = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-    let rest: Vec<&str> = lines.collect();
-    let said = if rest.is_empty() { first } else { format!("{first} {}", rest.join(" ")) };
-    output::refuse(&format!("{said}; see --help"))
+/// Prints help or the version as clap renders them.
+fn help_or_version(rendered: &clap::Error) -> ExitCode {
+    let text = rendered.render();
+    let shown = if io::stdout().is_terminal() { text.ansi().to_string() } else { text.to_string() };
+    output::print(&shown, ExitCode::SUCCESS)
 }
 
 /// Runs until the output closes or `count` readings are written. Without a driver each reading says so, and the exit code
@@ -173,7 +174,7 @@ fn usage(error: &clap::Error) -> ExitCode {
 fn sample(global: &Global, count: Option<u64>, paced: bool) -> ExitCode {
     if let Some(why) = machine::LOGS_ONLY {
         // The readings still contain this machine's system memory.
-        let _ = writeln!(io::stderr(), "oomdoctor sample: these readings have no GPUs: {why}");
+        let _ = writeln!(io::stderr(), "oomdoctor sample: the readings contain no GPUs: {why}");
     }
     match machine::sample(&global.sampling, count, paced) {
         Ok(()) => ExitCode::SUCCESS,

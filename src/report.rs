@@ -10,6 +10,7 @@ use crate::advice::Advice;
 use crate::advice::changed::Difference;
 use crate::gpu::Snapshot;
 use crate::knowledge::diagnosis::Diagnosis;
+use markdown::Walked;
 
 /// Everything a report is made from.
 #[derive(Clone, Copy, Debug)]
@@ -28,12 +29,23 @@ pub struct Report<'a> {
     pub explains: bool,
     /// What differs from a run that worked; `None` where no such log was given.
     pub since: Option<&'a [Difference]>,
+    /// What was done about the failure before; `None` unless this is the last log.
+    pub walked: Option<&'a Walked>,
 }
 
 impl<'a> Report<'a> {
     /// What the log alone gives.
     pub fn of(diagnosis: &'a Diagnosis, advice: &'a Advice) -> Report<'a> {
-        Report { diagnosis, advice, snapshot: None, no_reading: None, why: None, explains: false, since: None }
+        Report {
+            diagnosis,
+            advice,
+            snapshot: None,
+            no_reading: None,
+            why: None,
+            explains: false,
+            since: None,
+            walked: None,
+        }
     }
 }
 

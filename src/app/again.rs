@@ -18,33 +18,25 @@ pub struct Again {
 }
 
 impl Again {
-    /// What is known of it while it is watched. `needed` is what the failed one needed at least.
+    /// What is known of it, in sentences. `needed` is what the failed one needed at least.
     pub fn words(&self, needed: Option<Bytes>) -> String {
-        let mut said = self.seen(needed).join(" ");
-        if !self.here {
-            said.push_str(" [w] worked, [e] failed again.");
-        }
-        said
-    }
-
-    /// What was seen of it, in sentences.
-    pub fn seen(&self, needed: Option<Bytes>) -> Vec<String> {
         let Again { name, most, .. } = self;
         let past = needed.filter(|needed| most >= needed);
-        let mut said = vec![match (self.here, past) {
+        let first = match (self.here, past) {
             (true, Some(needed)) => {
                 format!("{name} is running with {most}, past the {needed} at which the first run failed.")
             }
             (true, None) => format!("{name} is running with {most}."),
-            (false, Some(needed)) => {
-                format!("{name} has exited; it used {most} at most, past the {needed} of the first run.")
-            }
-            (false, None) => format!("{name} has exited; it used {most} at most."),
-        }];
-        said.extend(self.variables.iter().map(|(name, reached)| {
+            (false, _) => format!("{name} has exited; it used {most} at most. [w] worked, [e] failed again."),
+        };
+        std::iter::once(first).chain(self.variables_in_words()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Whether each advised variable reached the run, a sentence each.
+    pub fn variables_in_words(&self) -> impl Iterator<Item = String> {
+        self.variables.iter().map(|(name, reached)| {
             let reached = if *reached { "has reached it" } else { "has not reached it: it is not in its environment" };
             format!("{name} {reached}.")
-        }));
-        said
+        })
     }
 }

@@ -1,10 +1,13 @@
 //! Owns two pages about the person's own run: whether its model fits; and the walk's end, what was done, what it freed,
 //! how to run again, what prevents the failure next time.
 
+use super::again::Again;
+use super::last::NewRun;
 use super::model::{Model, Source};
 use super::walk::{EndingState, Mark};
 use crate::advice::brief::Brief;
 use crate::advice::{causes, why, words};
+use crate::gpu::{Device, Snapshot};
 use crate::knowledge::diagnosis::Phase;
 use crate::knowledge::page::{Page, Tone};
 use crate::report::markdown::Walked;
@@ -69,16 +72,38 @@ pub(crate) fn freed(model: &Model) -> Vec<String> {
 /// What was seen here, a line each: which processes freed memory, and how far the run came that was started again.
 fn seen(model: &Model) -> Vec<String> {
     let mut lines = freed(model);
-    if let Some(again) = &model.walk.again {
-        let needed = model.advice.as_ref().and_then(|advice| advice.ledger.as_ref()?.needed_bytes);
-        lines.extend(again.seen(needed));
-    }
+    lines.extend(new_run(model).map(|run| run.to_string()));
+    lines.extend(model.walk.again.iter().flat_map(Again::variables_in_words));
     lines.extend(progress(model));
     lines
 }
 
+/// The run that was started after the first fix. What a reading without it cannot show is taken from when it was last seen.
+pub(crate) fn new_run(model: &Model) -> Option<NewRun> {
+    let again = model.walk.again.as_ref()?;
+    let last_seen = model.kept.as_ref().and_then(|(_, story)| story.new_run.clone());
+    let last_seen = last_seen.filter(|run| run.pid == again.key.pid).unwrap_or_default();
+    let needed = model.advice.as_ref().and_then(|advice| advice.ledger.as_ref()?.needed_bytes);
+    let row = model.snapshot().and_then(|snapshot| Some((snapshot, snapshot.process(again.key)?)));
+    let started = row.and_then(|(snapshot, row)| Some((snapshot.taken_at, row.started_at.value()?)));
+    Some(NewRun {
+        pid: again.key.pid,
+        name: again.name.clone(),
+        most: again.most,
+        devices: row.map_or(last_seen.devices, |(snapshot, _)| devices_of(snapshot, again.key.pid)),
+        seconds: started.map_or(last_seen.seconds, |(now, start)| Some(now.0.as_second() - start.0.as_second())),
+        is_running: again.here,
+        past: needed.filter(|needed| again.most >= *needed),
+    })
+}
+
+fn devices_of(snapshot: &Snapshot, pid: u32) -> Vec<u32> {
+    let lists_it = |device: &&Device| device.processes.iter().any(|row| row.pid == pid);
+    snapshot.devices.iter().filter(lists_it).map(|device| device.index).collect()
+}
+
 /// Whether the run passed the step or epoch at which the first one failed; `None` where the first log tells neither.
-fn progress(model: &Model) -> Option<String> {
+pub(crate) fn progress(model: &Model) -> Option<String> {
     let run = &model.input.diagnosis.as_ref()?.run;
     let (what, failed_at) = match (run.step, run.epoch) {
         (Some(step), _) => ("step", step),

@@ -10,29 +10,36 @@ use clap::Args;
 use super::kb::base;
 use super::output::{compact, print, refuse};
 use super::settings::Global;
+use super::suggest::nearest;
 use crate::advice::changed::{self, Difference};
 use crate::advice::{Advice, Situation, advise};
+use crate::app::last::Story;
+use crate::app::walk::StepId;
 use crate::gpu::Snapshot;
 use crate::gpu::failed_run::FailedRun;
 use crate::knowledge::diagnosis::{Diagnosis, Oom};
-use crate::knowledge::fix::Fix;
 use crate::knowledge::run::Run;
 use crate::knowledge::{FixId, KnowledgeBase};
 use crate::log::{PastedLog, what_else};
 use crate::memory::table;
 use crate::platform::{here, machine};
+use crate::report::markdown::Walked;
 use crate::report::plain::Extent;
 use crate::report::{self, Report};
 use crate::runtime::files::read_all;
+use crate::runtime::last;
 use crate::runtime::reader::{Awaited, Telling, named_pipe, open};
 use crate::text::harmless;
 use crate::units::WallTime;
 
 #[derive(Debug, Default, Args)]
 pub struct DiagnoseArgs {
-    /// The log; `-` or nothing reads standard input.
+    /// Read this log; `-` or no file reads standard input.
     pub(super) file: Option<PathBuf>,
-    /// Print JSON (contract schema 1).
+    /// Diagnose the last log of the terminal program, with the steps that were taken.
+    #[arg(long, conflicts_with = "file")]
+    pub(super) last: bool,
+    /// Print JSON (schema 1).
     #[arg(long)]
     pub(super) json: bool,
     /// Print every fix, with what to expect of it, and the model's sums.
@@ -44,22 +51,22 @@ pub struct DiagnoseArgs {
     /// Also print the reasons: sums, evidence, and the rules that placed each fix or left it out.
     #[arg(long)]
     pub(super) why: bool,
-    /// Look at the log alone, not at this machine.
+    /// Do not read this machine, only the log.
     #[arg(long)]
     pub(super) no_live: bool,
-    /// Which model it was, where the log does not say: a name such as llama-3.1-8b or llama3.1:8b.
+    /// Set the model, if the log does not name it: llama-3.1-8b, llama3.1:8b.
     #[arg(long, value_name = "NAME")]
     pub(super) model: Option<String>,
-    /// The command line that failed; the steps show it with their change made.
+    /// Set the command that failed; the steps print it with their changes.
     #[arg(long, value_name = "LINE")]
     pub(super) command: Option<String>,
-    /// A fix that was tried and did not help, by its id in the JSON; it and what does less are left out. May be repeated.
+    /// Leave out a fix that did not help, and weaker ones, by its id in the JSON; repeatable.
     #[arg(long, value_name = "FIX")]
     pub(super) tried: Vec<String>,
-    /// The log of a run that worked, to say what has changed since.
+    /// Compare with the log of a run that worked.
     #[arg(long, value_name = "LOG")]
     pub(super) good: Option<PathBuf>,
-    /// The process that failed, if it is still running: its VRAM counts as free. For hooks that run in that process.
+    /// Count the VRAM of the failed process as free while it is still running (for hooks).
     #[arg(long, value_name = "PID", conflicts_with = "no_live")]
     pub(super) run_pid: Option<u32>,
 }
@@ -71,8 +78,8 @@ pub(super) fn run(global: &Global, asked: &DiagnoseArgs) -> ExitCode {
 
 fn diagnose(global: &Global, asked: &DiagnoseArgs) -> Result<ExitCode, String> {
     let base = asked.base(global)?;
-    let (log, written) = asked.read(base)?;
-    let mut examined = examine(global, asked, base, &log, written);
+    let subject = asked.subject(global, base)?;
+    let mut examined = examine(global, asked, base, &subject);
     if let Some(good) = &asked.good {
         examined.since = Some(changed::since(&run_that_worked(base, good)?, &examined.diagnosis.run));
     }
@@ -81,6 +88,17 @@ fn diagnose(global: &Global, asked: &DiagnoseArgs) -> Result<ExitCode, String> {
     let text =
         if asked.json { compact(&report::json::Output::of(&report))? } else { report::plain::text(&report, extent) };
     Ok(print(&text, examined.exit_code()))
+}
+
+/// A log to diagnose, with what is known beside its text.
+pub(super) struct Subject {
+    pub(super) log: PastedLog,
+    /// The latest moment at which the job can have failed, if it is known.
+    failed_by: Option<WallTime>,
+    /// Where the log came from; empty if that is unknown.
+    pub(super) origin: String,
+    /// What the terminal program kept with its last log.
+    pub(super) story: Option<Story>,
 }
 
 impl DiagnoseArgs {
@@ -100,8 +118,21 @@ impl DiagnoseArgs {
         }
     }
 
+    /// The log that was asked for.
+    pub(super) fn subject(&self, global: &Global, base: &KnowledgeBase) -> Result<Subject, String> {
+        if self.last {
+            let (story, text) = last::read(here::state_folder().as_deref(), global.keep_log)?;
+            let (failed_by, origin) = (story.crashed_by, story.origin.clone());
+            return Ok(Subject { log: PastedLog::new(text), failed_by, origin, story: Some(story) });
+        }
+        let (log, failed_by) = self.read(base)?;
+        let name = self.file.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+        let origin = name.filter(|name| name != "-").unwrap_or_default();
+        Ok(Subject { log, failed_by, origin, story: None })
+    }
+
     /// Reads the log and the time its file was last written. Fails if it contains no text.
-    pub(super) fn read(&self, base: &KnowledgeBase) -> Result<(PastedLog, Option<WallTime>), String> {
+    fn read(&self, base: &KnowledgeBase) -> Result<(PastedLog, Option<WallTime>), String> {
         let telling = Telling::default();
         telling.learn(base);
         let (bytes, written) = read(self.file.as_deref(), &telling)?;
@@ -109,39 +140,41 @@ impl DiagnoseArgs {
         let log = PastedLog::from_bytes(bytes);
         if log.is_binary() {
             let what = what.unwrap_or("binary data");
-            return Err(format!("this is no log but {what}. Give the text that your program printed"));
+            return Err(format!("this is {what}, not a log; give the text that your program printed"));
         }
         if log.is_empty() {
             return Err(
-                "the log is empty; paste what your program printed, or run it with `2>&1 | oomdoctor diagnose`".into(),
+                "the log is empty; give what your program printed, as in `program 2>&1 | oomdoctor diagnose`".into()
             );
         }
         Ok((log, written))
     }
 }
 
-/// Whether a step of a plan can have this id.
+/// The ids that a step of a plan can have.
+fn fix_ids(base: &KnowledgeBase) -> impl Iterator<Item = FixId> {
+    base.fixes.iter().map(|fix| fix.id).chain(FixId::WITHOUT_FILE)
+}
+
 fn is_fix(base: &KnowledgeBase, id: &str) -> bool {
-    let mut ids = base.fixes.iter().map(|fix| fix.id).chain(FixId::WITHOUT_FILE);
-    ids.any(|fix| fix.as_str() == id)
+    fix_ids(base).any(|fix| fix.as_str() == id)
 }
 
-/// Says that no fix has this id, and which ids come near it.
+/// Says that no fix has this id, and which one is near.
 fn unknown_fix(base: &KnowledgeBase, id: &str) -> String {
-    let near = base.fixes.iter().max_by(|one, other| likeness(one, id).total_cmp(&likeness(other, id)));
-    let hint = near.map(|fix| format!("; the nearest is {}", fix.id)).unwrap_or_default();
-    format!("--tried {}: no fix has this id{hint}. `diagnose --json` prints the id of each step as `fix`", harmless(id))
-}
-
-fn likeness(fix: &Fix, id: &str) -> f64 {
-    strsim::jaro_winkler(fix.id.as_str(), id)
+    let ids: Vec<FixId> = fix_ids(base).collect();
+    let hint = match nearest(id, ids.iter().map(|fix| fix.as_str())) {
+        Some(near) => format!("; did you mean `{near}`?"),
+        None => "; `oomdoctor diagnose --json` prints the id of each step as `fix`".to_owned(),
+    };
+    format!("--tried: there is no fix `{}`{hint}", harmless(id))
 }
 
 /// Reads what the log of a run that worked shows of it. Fails if that run ran out of memory, too.
 fn run_that_worked(base: &KnowledgeBase, path: &Path) -> Result<Run, String> {
     let shown = harmless(&path.display().to_string()).into_owned();
     let (bytes, _) =
-        bytes_of(path, &Telling::default()).map_err(|error| format!("cannot read --good {shown}: {error}"))?;
+        bytes_of(path, &Telling::default()).map_err(|error| format!("--good {shown} can't be read: {error}"))?;
     base.run_that_worked(&PastedLog::from_bytes(bytes)).map_err(|why| format!("--good {shown}: {why}"))
 }
 
@@ -154,6 +187,7 @@ pub(super) struct Examined {
     why: Option<String>,
     explains: bool,
     since: Option<Vec<Difference>>,
+    walked: Option<Walked>,
 }
 
 impl Examined {
@@ -166,6 +200,7 @@ impl Examined {
             why: self.why.as_deref(),
             explains: self.explains,
             since: self.since.as_deref(),
+            walked: self.walked.as_ref(),
         }
     }
 
@@ -176,14 +211,8 @@ impl Examined {
 }
 
 /// Diagnoses the log and reads this machine.
-pub(super) fn examine(
-    global: &Global,
-    asked: &DiagnoseArgs,
-    base: &KnowledgeBase,
-    log: &PastedLog,
-    written: Option<WallTime>,
-) -> Examined {
-    let mut diagnosis = base.diagnose(log, Some(&jiff::Zoned::now()));
+pub(super) fn examine(global: &Global, asked: &DiagnoseArgs, base: &KnowledgeBase, subject: &Subject) -> Examined {
+    let mut diagnosis = base.diagnose(&subject.log, Some(&jiff::Zoned::now()));
     let (snapshot, no_reading) = if asked.no_live { (None, None) } else { this_machine(global) };
     let (snapshot, run, no_reading) = match (snapshot, asked.run_pid) {
         (Some(here), Some(pid)) => once_exited(&here, pid),
@@ -195,23 +224,32 @@ pub(super) fn examine(
     }
     let fixes = base.leading_fixes(&diagnosis);
     let entry = diagnosis.matches.first().and_then(|found| base.entry(found.entry));
-    let tried: Vec<FixId> = asked.tried.iter().map(|id| FixId::new(id)).collect();
+    let story = subject.story.clone().unwrap_or_default();
+    let walk = story.clone().walk(machine::boot_id().as_ref());
+    let tried: Vec<FixId> = asked.tried.iter().map(|id| FixId::new(id)).chain(walk.tried()).collect();
     let viewer = global.kernel().viewer();
     let zone = jiff::tz::TimeZone::system();
-    let advice = advise(&Situation {
+    let mut advice = advise(&Situation {
         fixes: &fixes,
         snapshot: snapshot.as_ref(),
         viewer: Some(&viewer),
         zone: Some(&zone),
-        crashed_by: Some(written.unwrap_or(WallTime(jiff::Timestamp::now()))),
-        model: asked.model.as_deref(),
-        command: asked.command.as_deref().or(run.as_ref().and_then(|run| run.launched_by.as_deref())),
+        crashed_by: Some(subject.failed_by.unwrap_or(WallTime(jiff::Timestamp::now()))),
+        model: asked.model.as_deref().or(story.model.as_deref()),
+        command: asked
+            .command
+            .as_deref()
+            .or(story.command.as_deref())
+            .or(run.as_ref().and_then(|run| run.launched_by.as_deref())),
         ran_on: run.as_ref().map(|run| run.devices.as_slice()).unwrap_or_default(),
         tried: &tried,
         ..Situation::alone(&diagnosis)
     });
+    // What was tried or skipped before is shown as such, and not proposed once more.
+    advice.plan.retain(|planned| walk.behind.iter().all(|behind| behind.id != StepId::of(planned)));
     let why = entry.map(|entry| entry.why.clone());
-    Examined { diagnosis, advice, snapshot, no_reading, why, explains: asked.why, since: None }
+    let walked = subject.story.as_ref().map(Story::walked);
+    Examined { diagnosis, advice, snapshot, no_reading, why, explains: asked.why, since: None, walked }
 }
 
 /// The machine as it will be once the failed run has exited, with that run; or why the machine is left out.
@@ -219,7 +257,7 @@ fn once_exited(here: &Snapshot, pid: u32) -> (Option<Snapshot>, Option<FailedRun
     match here.once_exited(pid) {
         Some((after, run)) => (Some(after), Some(run), None),
         None => {
-            let why = format!("process {pid} can't be told from other processes in a container; only the log is used");
+            let why = format!("process {pid} could not be identified from inside a container; only the log is used");
             (None, None, Some(why))
         }
     }
@@ -237,14 +275,14 @@ fn read(file: Option<&Path>, telling: &Telling) -> Result<(Vec<u8>, Option<WallT
     match file {
         Some(path) if path != Path::new("-") => {
             let shown = harmless(&path.display().to_string()).into_owned();
-            bytes_of(path, telling).map_err(|error| format!("cannot read {shown}: {error}"))
+            bytes_of(path, telling).map_err(|error| format!("{shown} can't be read: {error}"))
         }
         _ if stdin().is_terminal() => {
-            Err("give a log file, or pipe one in: `your-program 2>&1 | oomdoctor diagnose`".into())
+            Err("no log given; name a file, or use a pipe: `program 2>&1 | oomdoctor diagnose`".into())
         }
         _ => here::standard_input()
             .and_then(|pipe| all_of(pipe, telling))
-            .map_err(|error| format!("cannot read the pipe: {error}")),
+            .map_err(|error| format!("the pipe can't be read: {error}")),
     }
 }
 
@@ -265,4 +303,4 @@ fn all_of(pipe: File, telling: &Telling) -> io::Result<(Vec<u8>, Option<WallTime
 }
 
 /// Printed only if standard error is a terminal: a script that stores standard error must not find it there.
-const WAITING: &str = "oomdoctor: reading until the program ends that prints the log; Ctrl-C leaves";
+const WAITING: &str = "oomdoctor: waiting for the program that writes the log to exit; Ctrl-C quits";

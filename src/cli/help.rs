@@ -1,90 +1,99 @@
 //! Owns the examples that `--help` shows below the options, and the shell completions and the manual page, which packages
 //! generate from the same command description.
 
+use std::io;
 use std::process::ExitCode;
 
 use clap::Command;
 use clap_complete::Shell;
+use clap_mangen::Man;
 
 use super::output::{print, refuse};
 use crate::platform::here;
 
 pub(super) fn main() -> String {
-    format!(
-        "{MAIN}\nSettings: {}, as the README has them. Exit codes: 0 found or done, 1 not, 2 wrong usage.",
-        here::CONFIG_FILE
-    )
+    format!("{MAIN}\n\nSettings: {}", here::CONFIG_FILE)
 }
 
 const MAIN: &str = "\
 Examples:
   oomdoctor                                start it, then paste the error
-  oomdoctor slurm-1234.out                 open it on a log
-  python -u train.py 2>&1 | oomdoctor      let a job write into it
-  oomdoctor --demo                         no GPU at hand: a recorded sick machine
-  oomdoctor ps                             who holds GPU memory, as plain text
-  oomdoctor fit llama3.1:8b                will this model fit in what is free now?
+  oomdoctor slurm-1234.out                 open a log
+  python -u train.py 2>&1 | oomdoctor      follow a job's output
+  oomdoctor --demo                         try it without a GPU
+  oomdoctor ps                             which processes use the VRAM
+  oomdoctor fit llama3.1:8b                does this model fit in the free VRAM
 
-In the terminal program ? shows the keys and : everything that can be done.";
+Keys in the terminal program: ? lists the keys, : lists all actions, q quits.
+Exit code: 0 found or done, 1 not found or not done, 2 wrong usage.";
 
 pub(super) const DIAGNOSE: &str = "\
 Examples:
-  oomdoctor diagnose crash.log             what ran out, why, what to do on this machine
+  oomdoctor diagnose crash.log             what ran out, why, and how to fix it
   kubectl logs POD -p | oomdoctor diagnose
   oomdoctor diagnose --brief crash.log     the verdict and the first three steps
+  oomdoctor diagnose --last                the last log, with the steps taken
   oomdoctor diagnose --no-live crash.log   a log from another machine
   oomdoctor diagnose --json crash.log | jq .verdict.sentence
 
-A pipe is read until the program ends that writes to it, in little memory however much comes; `program | oomdoctor`
-shows the log as it comes. Exit code: 0 out of memory or perhaps, 1 not, 2 the log can't be read.";
+A pipe is read until its program exits; `program | oomdoctor` follows it.
+Exit code: 0 out of memory, or possibly; 1 not; 2 unreadable log.";
 
 pub(super) const REPORT: &str = "\
 Examples:
-  oomdoctor report crash.log               Markdown to paste into an issue or a chat
-  oomdoctor report crash.log > report.md";
+  oomdoctor report crash.log               Markdown for an issue or a chat
+  oomdoctor report --output report.md      about the last log, to a file
+
+Read a report before you share it: only what is recognized is left out.
+Exit code: 0 out of memory, or possibly; 1 not; 2 unreadable log.";
 
 pub(super) const SAMPLE: &str = "\
 Examples:
-  oomdoctor sample --count 1               one reading, and the header line before it
-  oomdoctor sample --interval 5 >> gpu.jsonl";
+  oomdoctor sample --count 1               a header line and one reading
+  oomdoctor sample --interval 5 >> gpu.jsonl
+
+Exit code: 0, also without a driver; 2 if the output can't be written.";
 
 pub(super) const PS: &str = "\
 Examples:
   oomdoctor ps
-  oomdoctor ps --json | jq '.devices[].processes[] | {pid, used_bytes}'
-  watch -n 2 oomdoctor ps
+  oomdoctor ps --interval 10               watch for 10 s before it prints
+  oomdoctor ps --json | jq '.devices[].processes[] | {pid, activity}'
 
-Exit code: 0, or 1 where no driver answers.";
+STATE: BUSY used the GPU or 5 % of a CPU core; idle used neither while it was
+watched, one --interval (1 s, at most 10 s); ? is unknown.
+Exit code: 0, or 1 without a driver.";
 
 pub(super) const KILL: &str = "\
 Examples:
-  oomdoctor kill 4242                      names it, asks, ends it, shows what came back
-  oomdoctor kill 4242@162083 --yes         in a script: exactly that process, or none
-  oomdoctor kill 4242 --signal KILL        where it did not close when asked
+  oomdoctor kill 4242                      show it, ask, terminate it
+  oomdoctor kill 4242@162083 --yes         in a script: exactly that process
+  oomdoctor kill 4242 --signal KILL        if it ignored SIGTERM
 
-Exit code: 0 only if all of them ended.";
+Exit code: 0 only if all of them exited.";
 
 pub(super) const FIT: &str = "\
 Examples:
+  oomdoctor fit                            the models on this machine
   oomdoctor fit ./model-Q4_K_M.gguf --context 32768
   oomdoctor fit llama3.1:8b --engine ollama
   oomdoctor fit Qwen/Qwen3-8B --engine vllm --context 32K
 
-Exit code: 0 if it fits, 1 if not, 2 where the model is not known.";
+Exit code: 0 fits, 1 does not fit or unknown, 2 unknown model or wrong usage.";
 
 pub(super) const SCHEMA: &str = "\
 Examples:
-  oomdoctor schema                         the outputs that have one
+  oomdoctor schema                         list the outputs
   oomdoctor schema diagnose > diagnose.schema.json
 
-A schema has exactly the fields that this version prints. Later versions may add fields.";
+A schema has exactly the fields of this version. Later versions may add fields.";
 
 pub(super) const KB: &str = "\
 Examples:
   oomdoctor kb list pytorch
   oomdoctor kb show pytorch/cuda-out-of-memory
-  oomdoctor kb new --from crash.log > knowledge/entries/my-framework/out-of-memory.ron
-  oomdoctor kb check knowledge             judge your own entries beside the built-in ones";
+  oomdoctor kb new --from crash.log > out-of-memory.ron
+  oomdoctor kb check knowledge             check your own entries";
 
 /// Writes the completions of a shell to standard output.
 pub(super) fn completions(mut command: Command, shell: Shell) -> ExitCode {
@@ -94,12 +103,62 @@ pub(super) fn completions(mut command: Command, shell: Shell) -> ExitCode {
 }
 
 /// Writes the manual page to standard output.
-pub(super) fn manual(command: Command) -> ExitCode {
-    let mut text = Vec::new();
-    match clap_mangen::Man::new(command).render(&mut text) {
-        Ok(()) => print(&String::from_utf8_lossy(&text), ExitCode::SUCCESS),
+pub(super) fn manual(command: &Command) -> ExitCode {
+    match manual_page(command) {
+        Ok(text) => print(&text, ExitCode::SUCCESS),
         Err(error) => refuse(&format!("the manual page could not be written: {error}")),
     }
+}
+
+/// One page with all commands: packages install a single file.
+fn manual_page(command: &Command) -> io::Result<String> {
+    let page = Man::new(command.clone());
+    let mut text = Vec::new();
+    page.render_title(&mut text)?;
+    page.render_name_section(&mut text)?;
+    page.render_synopsis_section(&mut text)?;
+    page.render_options_section(&mut text)?;
+    let mut text = String::from_utf8_lossy(&text).into_owned();
+    text += &examples(&page)?;
+    for subcommand in visible(command) {
+        text += &command_section("oomdoctor", subcommand)?;
+    }
+    Ok(text)
+}
+
+/// The text below the options, in lines as they are written.
+fn examples(page: &Man) -> io::Result<String> {
+    let mut text = Vec::new();
+    page.render_extra_section(&mut text)?;
+    let text = String::from_utf8_lossy(&text);
+    Ok(text.split_once(".SH EXTRA\n").map_or_else(String::new, |(_, lines)| format!(".SH EXAMPLES\n.nf\n{lines}.fi\n")))
+}
+
+fn visible(command: &Command) -> impl Iterator<Item = &Command> {
+    command.get_subcommands().filter(|command| !command.is_hide_set())
+}
+
+/// The section of a command and those of its own subcommands.
+fn command_section(parent: &str, command: &Command) -> io::Result<String> {
+    let name = format!("{parent} {}", command.get_name());
+    let page = Man::new(command.clone().bin_name(&name).disable_help_flag(true).disable_help_subcommand(true));
+    let mut parts = Vec::new();
+    page.render_description_section(&mut parts)?;
+    page.render_synopsis_section(&mut parts)?;
+    if command.get_arguments().next().is_some() {
+        page.render_options_section(&mut parts)?;
+    }
+    let mut parts = String::from_utf8_lossy(&parts).into_owned();
+    parts += &examples(&page)?;
+    // The parts of a command's section are subsections.
+    let parts = parts.replace("\n.SH ", "\n.SS ");
+    // Only the beginning of a page sets the apostrophe.
+    let parts = parts.split_once(".SH DESCRIPTION\n").map_or(parts.as_str(), |(_, rest)| rest);
+    let mut text = format!(".SH \"{}\"\n{parts}", name.to_uppercase());
+    for subcommand in visible(command) {
+        text += &command_section(&name, subcommand)?;
+    }
+    Ok(text)
 }
 
 #[cfg(test)]
@@ -125,7 +184,7 @@ mod tests {
             assert!(text.is_some_and(|text| text.starts_with("Examples:")), "{} has none", example.get_name());
         }
         for text in [&main(), DIAGNOSE, REPORT, SAMPLE, PS, KILL, FIT, SCHEMA, KB] {
-            assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+            assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
             for arguments in text.lines().filter_map(arguments) {
                 let parsed = Cli::try_parse_from(&arguments);
                 assert!(parsed.is_ok(), "{arguments:?}: {}", parsed.unwrap_err());
@@ -142,9 +201,14 @@ mod tests {
             clap_complete::generate(shell, &mut Cli::command(), "oomdoctor", &mut text);
             assert!(String::from_utf8(text).unwrap().contains("diagnose"), "{shell}");
         }
-        let mut page = Vec::new();
-        clap_mangen::Man::new(Cli::command()).render(&mut page).unwrap();
-        let page = String::from_utf8(page).unwrap();
+        let page = manual_page(&Cli::command()).unwrap();
         assert!(page.contains("Examples:") && !page.contains("drain"), "{page}");
+        let sections = ["SYNOPSIS", "\"OOMDOCTOR PS\"", "\"OOMDOCTOR FIT\"", "\"OOMDOCTOR KB CHECK\""];
+        assert!(sections.iter().all(|section| page.contains(&format!("\n.SH {section}\n"))), "{page}");
+        // Each option of each command is in its section, and no section is about another page.
+        for part in ["\\-\\-grace", "\\-\\-kv\\-type", "\\-\\-stale", "\\-\\-last"] {
+            assert!(page.contains(part), "{part}");
+        }
+        assert!(!page.contains("(1)\n"), "{page}");
     }
 }

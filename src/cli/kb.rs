@@ -1,14 +1,15 @@
 //! Owns `oomdoctor kb`, which lists, shows and checks the entries of the knowledge base, built in or in a folder.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use super::output::{print, refuse};
+use super::output::{print, refuse, warn};
 use super::settings::Global;
+use super::suggest::{did_you_mean, nearest};
 use crate::knowledge::lint;
 use crate::knowledge::load::{self, Source};
 use crate::knowledge::page;
@@ -16,6 +17,7 @@ use crate::knowledge::{KnowledgeBase, diagnosis::Oom};
 use crate::log::PastedLog;
 use crate::platform::{here, regular};
 use crate::runtime::reader::{Loaded, Telling};
+use crate::text::harmless;
 
 /// More than any knowledge folder contains.
 const MOST_FILES: usize = 20_000;
@@ -28,28 +30,28 @@ const PAGE_COLUMNS: usize = 100;
 pub enum KbCommand {
     /// List the entries.
     List {
-        /// Only those whose id or title holds this text.
+        /// List only entries with this text in their id or title.
         filter: Option<String>,
-        /// Print the words of the first pass instead, one a line.
+        /// Print the literals that the first pass searches for instead, one a line.
         #[arg(long)]
         literals: bool,
     },
     /// Show one entry.
     Show {
-        /// Its id, such as pytorch/cuda-out-of-memory.
+        /// The entry's id, such as pytorch/cuda-out-of-memory.
         id: String,
     },
-    /// Write a draft entry for a log that nothing matches yet, to standard output.
+    /// Print a draft entry for a log that no entry matches.
     New {
-        /// The log; its last line with an error word is taken for the decisive one.
+        /// Read this log; its last line with an error word becomes the entry's message.
         #[arg(long, value_name = "LOG")]
         from: PathBuf,
     },
-    /// Judge every entry by its own examples and by every other entry's.
+    /// Check every entry against its own examples and those of all other entries.
     Check {
-        /// A folder of entries to judge beside the built-in ones.
+        /// Check the entries in this folder beside the built-in ones.
         dir: Option<PathBuf>,
-        /// List the references that nobody has opened within a year.
+        /// Also list the references that were last checked over a year ago.
         #[arg(long)]
         stale: bool,
     },
@@ -64,11 +66,14 @@ pub(super) fn run(global: &Global, command: &KbCommand) -> ExitCode {
             } else {
                 list(base, filter.as_deref().unwrap_or_default())
             };
+            if text.is_empty() {
+                nothing_listed(base, filter.as_deref().unwrap_or_default());
+            }
             let good = !text.is_empty();
             (text, good)
         }),
         KbCommand::New { from } => draft(from),
-        KbCommand::Show { id } => base(global).and_then(|base| show(base, id)),
+        KbCommand::Show { id } => base(global).map(|base| show(base, id)),
         KbCommand::Check { dir, stale } => check(global, dir.as_deref(), *stale),
     };
     match outcome {
@@ -93,7 +98,7 @@ pub(super) fn base_at_any_rate(global: &Global) -> Loaded {
         Ok(base) => Ok((base, None)),
         Err(error) if global.knowledge.is_some() => {
             let built_in = with_folder(load::embedded(), None)?;
-            Ok((built_in, Some(format!("Your own entries are left out until this is mended: {error}"))))
+            Ok((built_in, Some(format!("Your own entries are ignored until you fix this: {error}"))))
         }
         Err(error) => Err(error),
     }
@@ -123,7 +128,7 @@ fn folder(root: &Path) -> Result<Vec<Source>, String> {
             seen += 1;
             if seen > MOST_FILES {
                 return Err(format!(
-                    "{} holds more than {MOST_FILES} files: name the folder of the entries",
+                    "{} contains more than {MOST_FILES} files; name the folder of the entries",
                     root.display()
                 ));
             }
@@ -137,13 +142,13 @@ fn folder(root: &Path) -> Result<Vec<Source>, String> {
         }
     }
     if sources.is_empty() {
-        return Err(format!("{} holds no .ron files", root.display()));
+        return Err(format!("{} contains no .ron files", root.display()));
     }
     Ok(sources)
 }
 
 fn cannot_read(path: &Path, error: &io::Error) -> String {
-    format!("cannot read {}: {error}", path.display())
+    format!("{} can't be read: {error}", path.display())
 }
 
 fn list(base: &KnowledgeBase, filter: &str) -> String {
@@ -163,7 +168,7 @@ fn draft(path: &Path) -> Result<(String, bool), String> {
     let (bytes, _) = read.map_err(|error| cannot_read(path, &error))?;
     let log = PastedLog::from_bytes(bytes);
     if log.is_binary() || log.is_empty() {
-        return Err(format!("{} holds no text to write an entry from", path.display()));
+        return Err(format!("{} contains no text to draft an entry from", path.display()));
     }
     let today = jiff::Zoned::now().strftime("%Y-%m-%d").to_string();
     Ok((crate::knowledge::draft::from_log(&log, &today), true))
@@ -177,19 +182,42 @@ fn word(oom: Oom) -> &'static str {
     }
 }
 
-fn show(base: &KnowledgeBase, id: &str) -> Result<(String, bool), String> {
+fn show(base: &KnowledgeBase, id: &str) -> (String, bool) {
     let Some(entry) = base.entry_named(id) else {
-        let near: Vec<&str> =
-            base.entries.iter().map(|entry| entry.id.as_str()).filter(|known| known.contains(id)).collect();
-        let hint = if near.is_empty() {
-            "`oomdoctor kb list` lists them".to_string()
-        } else {
-            format!("did you mean {}?", near.join(", "))
-        };
-        return Ok((format!("There is no entry {id}; {hint}\n"), false));
+        warn(&format!("there is no entry `{}`{}", harmless(id), hint(base, id)));
+        return (String::new(), false);
     };
     let page = page::of_entry(base, entry);
-    Ok((page.lines(PAGE_COLUMNS).iter().map(|(_, line)| format!("{line}\n")).collect(), true))
+    (page.lines(PAGE_COLUMNS).iter().map(|(_, line)| format!("{line}\n")).collect(), true)
+}
+
+/// The most entries that a hint names.
+const MOST_HINTS: usize = 5;
+
+/// Which entry an unknown id may mean: those that contain it, else the one that is most like it or like its last part.
+fn hint(base: &KnowledgeBase, id: &str) -> String {
+    let ids = || base.entries.iter().map(|entry| entry.id.as_str());
+    let containing: Vec<&str> = ids().filter(|known| known.contains(id)).take(MOST_HINTS).collect();
+    if !containing.is_empty() && !id.is_empty() {
+        return format!("; did you mean {}?", containing.join(", "));
+    }
+    if base.fixes.iter().any(|fix| fix.id.as_str() == id) {
+        return format!(": `{id}` is a fix; `oomdoctor kb list` lists the entries");
+    }
+    let last_part = |known: &'static str| known.rsplit('/').next().unwrap_or(known);
+    let by_last_part =
+        || nearest(id, ids().map(last_part)).and_then(|near| ids().find(|known| last_part(known) == near));
+    match nearest(id, ids()).or_else(by_last_part) {
+        Some(near) => format!("; did you mean `{near}`?"),
+        None => "; `oomdoctor kb list` lists them".to_owned(),
+    }
+}
+
+/// Says that no entry's id or title has this text.
+fn nothing_listed(base: &KnowledgeBase, filter: &str) {
+    let words = base.entries.iter().flat_map(|entry| entry.id.as_str().split(['/', '-']));
+    let words: BTreeSet<&str> = words.collect();
+    warn(&format!("no entry has `{}` in its id or title{}", harmless(filter), did_you_mean(filter, words)));
 }
 
 fn check(global: &Global, dir: Option<&Path>, list_stale: bool) -> Result<(String, bool), String> {
@@ -201,14 +229,14 @@ fn check(global: &Global, dir: Option<&Path>, list_stale: bool) -> Result<(Strin
         "{} entries, {} fixes, {examples} examples: {}\n",
         base.entries.len(),
         base.fixes.len(),
-        if faults.is_empty() { "all as they should be".to_string() } else { format!("{} faults", faults.len()) }
+        if faults.is_empty() { "no faults".to_string() } else { format!("{} faults", faults.len()) }
     ));
     let stale = lint::stale(&base, jiff::Zoned::now().date());
     if list_stale {
         text.extend(stale.iter().map(|fault| format!("{fault}\n")));
     } else if !stale.is_empty() {
         text.push_str(&format!(
-            "{} references nobody has opened within a year: `kb check --stale` lists them\n",
+            "{} references were last checked over a year ago; `oomdoctor kb check --stale` lists them\n",
             stale.len()
         ));
     }

@@ -25,6 +25,7 @@ use crate::runtime::journal::Journal;
 use crate::runtime::outside::not_recorded;
 use crate::runtime::process_control::Leaders;
 use crate::runtime::process_control::follow_and_watch;
+use crate::text::harmless;
 use crate::units::{Bytes, WallTime};
 
 /// How long to wait for the driver to free the VRAM of a process that has exited.
@@ -32,22 +33,22 @@ const TEARDOWN: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
 pub struct KillArgs {
-    /// Which: PID or PID@START_TICKS, as `ps` prints them.
+    /// The processes, as `oomdoctor ps` prints them; with @START_TICKS, a reused PID is refused.
     #[arg(required = true, value_name = "PID[@START_TICKS]")]
     targets: Vec<String>,
-    /// Which signal.
+    /// Send this signal.
     #[arg(long, value_name = "TERM|INT|KILL", default_value = "TERM", ignore_case = true)]
     signal: Signal,
-    /// How long to wait for each to end.
+    /// Wait this long for each process to exit.
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     grace: Duration,
-    /// Do not ask.
+    /// Do not ask for confirmation.
     #[arg(long)]
     yes: bool,
-    /// Allow a PID that no GPU lists.
+    /// Also allow a process that uses no VRAM.
     #[arg(long)]
     any: bool,
-    /// With --yes: allow other users' processes, too (root only).
+    /// Also allow other users' processes with --yes (root only).
     #[arg(long)]
     other_users: bool,
 }
@@ -82,7 +83,7 @@ pub(super) fn run(global: &Global, args: &KillArgs) -> ExitCode {
     let snapshot = match machine::read_once(&global.sampling) {
         Ok(snapshot) => Some(snapshot.harmless()),
         Err(why) => {
-            say(&format!("who holds GPU memory can't be seen: {why}"));
+            say(&format!("the processes that use VRAM can't be read: {why}"));
             None
         }
     };
@@ -130,8 +131,8 @@ fn find_all(
         };
         refused = true;
         match refusal {
-            Refusal::Gone(pid) => say(&format!("not ended: there is no process {pid} here, or not any more")),
-            refusal => say(&format!("not ended: {refusal}")),
+            Refusal::Gone(pid) => say(&format!("not terminated: there is no process {pid}")),
+            refusal => say(&format!("not terminated: {refusal}")),
         }
     }
     Ok((targets, refused))
@@ -146,17 +147,17 @@ fn confirm(targets: &[Target], args: &KillArgs) -> Result<(), ExitCode> {
             return Ok(());
         }
         return Err(refuse(&format!(
-            "{}: --yes is for your own processes; leave it out to be asked, or add --other-users",
+            "{}: --yes covers only your own processes; leave it out to be asked, or add --other-users",
             others.join(", ")
         )));
     }
     match ask_on_terminal(targets, args.signal) {
         Some(true) => Ok(()),
         Some(false) => {
-            say("nothing was ended");
+            say("nothing was terminated");
             Err(ExitCode::from(1))
         }
-        None => Err(refuse("there is no terminal to ask on; name them with --yes if you are sure")),
+        None => Err(refuse("there is no terminal for the confirmation; add --yes to skip it")),
     }
 }
 
@@ -190,8 +191,8 @@ fn workers_line(snapshot: &Snapshot, first: ProcessKey, workers: &[ProcessKey]) 
     let group: Vec<ProcessKey> = std::iter::once(first).chain(workers.iter().copied()).collect();
     let all: Vec<String> = group.iter().map(ProcessKey::to_string).collect();
     format!(
-        "\n  {} for it, and may or may not end with it: {}\n  to end all of them: oomdoctor kill {}{}",
-        if named.len() == 1 { "1 process works" } else { "these work" },
+        "\n  {}: {}\n  to terminate all of them: oomdoctor kill {}{}",
+        if named.len() == 1 { "its worker may keep running" } else { "its workers may keep running" },
         named.join(", "),
         if group.iter().any(|key| snapshot.find(*key).is_none()) { "--any " } else { "" },
         all.join(" ")
@@ -212,7 +213,7 @@ fn find(
     any: bool,
 ) -> Result<Target, Trouble> {
     let Some((pid, ticks)) = parse(argument) else {
-        return Err(Trouble::Usage(format!("{argument} is no PID or PID@START_TICKS; `oomdoctor ps` prints them")));
+        return Err(Trouble::Usage(not_a_process(argument, snapshot)));
     };
     let now = inspect(kernel, pid, ticks).map_err(Trouble::Refused)?;
     let key = ProcessKey { pid, start_ticks: now.start_ticks };
@@ -237,7 +238,7 @@ fn find(
     }
     if let Some(leader) = row.zip(snapshot).and_then(|(row, snapshot)| snapshot.leader_of(row)) {
         let name = crate::advice::name_of(leader);
-        line.push_str(&format!("\n  it works for {name}, which may start it again or end the others"));
+        line.push_str(&format!("\n  a worker of {name}, which may restart it or stop its other workers"));
     }
     Ok(Target { key, line, ran: now.runs.unwrap_or_default(), held, follows: None, owner })
 }
@@ -255,6 +256,25 @@ fn objections(owner: Option<&str>, listed: Option<(&GpuProcess, &Snapshot)>, vie
 fn parse(argument: &str) -> Option<(u32, Option<u64>)> {
     let (pid, ticks) = argument.split_once('@').map_or((argument, None), |(pid, ticks)| (pid, Some(ticks)));
     Some((pid.parse().ok()?, ticks.map(str::parse).transpose().ok()?))
+}
+
+/// Says how a process is named, and which ones have this word in their name or command.
+fn not_a_process(argument: &str, snapshot: Option<&Snapshot>) -> String {
+    let word = argument.split('@').next().unwrap_or(argument);
+    let rows = snapshot.into_iter().flat_map(|snapshot| &snapshot.devices).flat_map(|device| &device.processes);
+    let is_named_so = |row: &&GpuProcess| {
+        let command = row.command.known().is_some_and(|command| command.contains(word));
+        let name = row.recognised_as.as_ref().is_some_and(|name| name.contains(word));
+        row.pid.to_string() == word || word.len() > 1 && (command || name)
+    };
+    let mut meant: Vec<String> = rows.filter(is_named_so).filter_map(|row| Some(row.key()?.to_string())).collect();
+    meant.dedup();
+    let hint = match meant.as_slice() {
+        [] => "; `oomdoctor ps` lists them".to_owned(),
+        [one] => format!("; did you mean {one}?"),
+        several => format!("; did you mean one of {}?", several.join(", ")),
+    };
+    format!("`{}` is not a PID or PID@START_TICKS{hint}", harmless(argument))
 }
 
 fn inspect(kernel: &Kernel, pid: u32, ticks: Option<u64>) -> Result<Inspection, Refusal> {
@@ -279,12 +299,12 @@ fn inspect(kernel: &Kernel, pid: u32, ticks: Option<u64>) -> Result<Inspection, 
 fn unlisted(snapshot: Option<&Snapshot>, key: ProcessKey, has_driver_open: bool) -> String {
     let workers = snapshot.map(|snapshot| snapshot.below(key).len()).unwrap_or_default();
     let why = match (has_driver_open, workers) {
-        (true, 1) => ": a process that works for it is".to_owned(),
-        (true, 2..) => format!(": {workers} that work for it are"),
-        (true, 0) => ", though it has the driver open".to_owned(),
-        (false, _) => ", so ending it may give no GPU memory back".to_owned(),
+        (true, 1) => ", only its worker".to_owned(),
+        (true, 2..) => format!(", only its {workers} workers"),
+        (true, 0) => ", but it has the driver open".to_owned(),
+        (false, _) => ", so terminating it may free no VRAM".to_owned(),
     };
-    format!("no GPU lists {}{why}; add --any if you mean it all the same", key.pid)
+    format!("no GPU lists {}{why}; add --any to terminate it anyway", key.pid)
 }
 
 fn described(
@@ -296,9 +316,9 @@ fn described(
 ) -> String {
     let is_launcher = row.is_some_and(|row| row.used_bytes.value() == Some(Bytes::ZERO));
     let memory = match held {
-        Some(held) => format!("{held} of GPU memory"),
-        None if is_launcher => "no GPU memory itself".to_owned(),
-        None => "GPU memory unknown".to_owned(),
+        Some(held) => format!("{held} VRAM"),
+        None if is_launcher => "no VRAM itself".to_owned(),
+        None => "VRAM unknown".to_owned(),
     };
     format!(
         "{key}  {}  {memory}  started {}  {}",
@@ -317,7 +337,7 @@ fn ask_on_terminal(targets: &[Target], signal: Signal) -> Option<bool> {
             writeln!(terminal, "{}", target.line).ok()?;
         }
     }
-    let how = if signal == Signal::Kill { "Force" } else { "End" };
+    let how = if signal == Signal::Kill { "Kill" } else { "Terminate" };
     let what = if targets.len() == 1 { "it" } else { "them all" };
     here::discard_typed(&terminal).ok()?;
     let mut answers = BufReader::new(terminal.try_clone().ok()?);
@@ -325,12 +345,12 @@ fn ask_on_terminal(targets: &[Target], signal: Signal) -> Option<bool> {
     for target in targets {
         let Some(owner) = &target.owner else { continue };
         let pid = target.key.pid.to_string();
-        let typed = ask(&mut terminal, &mut answers, &format!("{pid} belongs to {owner}. Type its PID to go on:"))?;
+        let typed = ask(&mut terminal, &mut answers, &format!("{pid} belongs to {owner}. Type its PID to confirm:"))?;
         if typed != pid {
             return Some(false);
         }
     }
-    let answer = ask(&mut terminal, &mut answers, &format!("{how} {what}? What is not saved is lost. [y/N]"))?;
+    let answer = ask(&mut terminal, &mut answers, &format!("{how} {what}? Unsaved work is lost. [y/N]"))?;
     Some(matches!(answer.as_str(), "y" | "Y" | "yes"))
 }
 
@@ -382,22 +402,22 @@ fn outcome(target: &Target, report: SignalReport, args: &KillArgs) -> Option<boo
     match report {
         SignalReport::Sent => None,
         SignalReport::Ended(after) => {
-            say(&format!("{pid} ended after {:.1} s", after.as_secs_f32()));
+            say(&format!("{pid} exited after {:.1} s", after.as_secs_f32()));
             Some(true)
         }
         SignalReport::StillThere(state) => {
             let state = state.map(|state| format!(" (state {state})")).unwrap_or_default();
-            let hint = if args.signal == Signal::Kill { "" } else { "; --signal KILL forces it" };
-            say(&format!("{pid} is still there after {} s{state}{hint}", args.grace.as_secs_f32()));
+            let hint = if args.signal == Signal::Kill { "" } else { "; add --signal KILL to send SIGKILL" };
+            say(&format!("{pid} is still running after {} s{state}{hint}", args.grace.as_secs_f32()));
             Some(false)
         }
         // It exited together with its launcher, before it was signaled.
         SignalReport::Refused(Refusal::Gone(pid)) if target.follows.is_some() => {
-            say(&format!("{pid} has already ended"));
+            say(&format!("{pid} has already exited"));
             Some(true)
         }
         SignalReport::Refused(refusal) => {
-            say(&format!("not ended: {refusal}"));
+            say(&format!("not terminated: {refusal}"));
             Some(false)
         }
     }
@@ -414,21 +434,21 @@ fn report_memory(global: &Global, targets: &[Target], before: Option<&Snapshot>,
     let due = Instant::now() + TEARDOWN;
     loop {
         let Ok(now) = machine::read_once(&global.sampling) else {
-            return say("the driver does not answer now, so it can't be seen what came back");
+            return say("the driver stopped answering: freed VRAM unknown");
         };
         let listed = targets.iter().any(|target| now.find(target.key).is_some());
-        let came_back = free(&now).less(free(before));
-        if came_back.0 / 9 * 10 >= held.0 && !listed {
+        let freed = free(&now).less(free(before));
+        if freed.0 / 9 * 10 >= held.0 && !listed {
             for (target, _) in targets.iter().zip(ended).filter(|(_, ended)| **ended) {
                 note_memory(journal, target.key, target.held.unwrap_or_default());
             }
-            return say(&format!("{came_back} of GPU memory came back"));
+            return say(&format!("freed {freed}"));
         }
         if Instant::now() >= due {
             if let [target] = targets {
-                note_memory(journal, target.key, came_back);
+                note_memory(journal, target.key, freed);
             }
-            return say(&format!("{came_back} of the {held} came back; another process may hold the rest by now"));
+            return say(&format!("freed {freed} of {held}; another process may use the rest now"));
         }
         thread::sleep(Duration::from_millis(200));
     }

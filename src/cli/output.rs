@@ -27,9 +27,14 @@ pub(super) fn print(text: &str, code: ExitCode) -> ExitCode {
 
 /// Reports wrong usage or unreadable input in one line, with what to do about it.
 pub(super) fn refuse(message: &str) -> ExitCode {
+    warn(message);
+    ExitCode::from(2)
+}
+
+/// Writes a message for the user to standard error.
+pub(super) fn warn(message: &str) {
     // An error here is ignored: if standard error is closed, nobody reads messages.
     let _ = writeln!(io::stderr(), "oomdoctor: {message}");
-    ExitCode::from(2)
 }
 
 /// Formats a value as JSON on one line.

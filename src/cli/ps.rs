@@ -1,10 +1,12 @@
-//! Owns `oomdoctor ps`, which prints one reading of this machine as a table or as JSON. A child process with a deadline
-//! takes the reading, so a driver that hangs leads to an error message and does not hang this program.
+//! Owns `oomdoctor ps`, which prints the processes that use VRAM as a table or as JSON. Two readings, one interval apart, show
+//! which of them are busy. A child process with a deadline takes them, so a driver that hangs leads to an error message and
+//! does not hang this program.
 
 mod json;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -14,28 +16,96 @@ use super::settings::Global;
 use crate::advice::supervisor::Supervisor;
 use crate::app::rows::together;
 use crate::gpu::activity::Activity;
-use crate::gpu::{Device, Driver, GpuProcess, Holder, ProcessKind, Reading, Snapshot, sight};
-use crate::platform::machine;
+use crate::gpu::history::History;
+use crate::gpu::{Device, Driver, GpuProcess, Holder, Reading, Snapshot, sight};
+use crate::platform::{Sampling, machine};
 use crate::text::harmless;
 use crate::units::{Bytes, WallTime};
 
-const HEADINGS: [&str; 9] = ["PID@START_TICKS", "GPU", "VRAM", "USER", "STATE", "AGE", "KIND", "WHAT", "COMMAND"];
-/// The column of sizes, which is aligned to the right.
-const SIZE_COLUMN: usize = 2;
+/// A column of the table.
+struct Column {
+    heading: &'static str,
+    is_right_aligned: bool,
+    /// Left out on terminals narrower than [`WIDE`].
+    is_for_wide: bool,
+}
+
+const fn column(heading: &'static str) -> Column {
+    Column { heading, is_right_aligned: false, is_for_wide: false }
+}
+
+const COLUMNS: [Column; 8] = [
+    column("USER"),
+    column("PID@START_TICKS"),
+    column("GPU"),
+    Column { is_right_aligned: true, ..column("VRAM") },
+    column("STATE"),
+    Column { is_right_aligned: true, is_for_wide: true, ..column("CPU") },
+    Column { is_for_wide: true, ..column("AGE") },
+    column("COMMAND"),
+];
+
+/// The cells of a process, in the order of [`COLUMNS`].
+type Row = [String; COLUMNS.len()];
+
+/// A terminal of this width has room for all columns.
+const WIDE: usize = 100;
+/// Longer names of users are cut.
+const USER_WIDTH: usize = 12;
+/// The longest time that the processes are watched. More proves no more.
+const LONGEST_WATCH: Duration = Duration::from_secs(10);
 const UNKNOWN: &str = "?";
 
 /// Prints the processes that use VRAM. Exits with 1 if there is no driver or it does not answer.
 pub(super) fn run(global: &Global, json: bool) -> ExitCode {
-    let snapshot = match machine::read_once(&global.sampling) {
-        Ok(snapshot) => snapshot,
+    let interval = global.sampling.interval.min(LONGEST_WATCH);
+    let readings = match machine::read_twice(&Sampling { interval, ..global.sampling.clone() }) {
+        Ok(readings) => Watched::of(readings),
         Err(why) => return unread(&why),
     };
-    let text = if json { pretty(&Listing::of(&snapshot)) } else { Ok(as_text(&snapshot, terminal_width())) };
+    let text = if json { pretty(&Listing::of(&readings)) } else { Ok(as_text(&readings, terminal_width())) };
     let written = text.and_then(|text| write(text.as_bytes()).map_err(|error| error.to_string()));
-    match (written, &snapshot.driver) {
+    match (written, &readings.snapshot.driver) {
         (Err(error), _) => refuse(&format!("the table could not be written: {error}")),
         (_, Driver::Unavailable { unavailable }) => unread(&harmless(unavailable)),
         _ => ExitCode::SUCCESS,
+    }
+}
+
+/// The machine after it was watched for a moment.
+struct Watched {
+    /// The last reading.
+    snapshot: Snapshot,
+    history: History,
+}
+
+impl Watched {
+    fn of((first, second): (Snapshot, Option<Snapshot>)) -> Watched {
+        let mut history = History::default();
+        history.note(&first);
+        let snapshot = second.unwrap_or(first);
+        // Taking in the only reading twice changes nothing: no time has passed.
+        history.note(&snapshot);
+        Watched { snapshot, history }
+    }
+
+    /// Whether this process works. Other than on the screen, idle may be a short time, which is printed with it.
+    fn activity(&self, device: &Device, process: &GpuProcess) -> Activity {
+        match Activity::of(Some(&self.history), Some(device), process) {
+            Activity::Unknown => self.idle_for(process).map_or(Activity::Unknown, Activity::Idle),
+            known => known,
+        }
+    }
+
+    /// How long it used neither GPU nor CPU, to the second.
+    fn idle_for(&self, process: &GpuProcess) -> Option<Duration> {
+        let time = self.history.idle_for(process.key()?)?;
+        let to_nearest = Duration::from_millis(500);
+        Some(Duration::from_secs((time + to_nearest).as_secs())).filter(|time| !time.is_zero())
+    }
+
+    fn cpu_percent(&self, process: &GpuProcess) -> Option<u64> {
+        self.history.latest_use(process.key()?)?.cpu_percent
     }
 }
 
@@ -54,45 +124,51 @@ fn terminal_width() -> Option<usize> {
 }
 
 /// The table; empty if there is no driver and no process has its files open.
-fn as_text(snapshot: &Snapshot, width: Option<usize>) -> String {
-    let mut lines: Vec<String> = snapshot.devices.iter().map(device_line).collect();
-    let mut rows: Vec<[String; 9]> = Vec::new();
+fn as_text(watched: &Watched, width: Option<usize>) -> String {
+    let snapshot = &watched.snapshot;
+    let width = width.unwrap_or(usize::MAX);
+    let mut paragraphs = vec![wrapped(snapshot.devices.iter().map(device_line), width)];
     // A launcher has no GPU of its own, so it is listed first.
-    rows.extend(snapshot.launchers.iter().map(|process| process_row(snapshot, None, process)));
+    let mut rows: Vec<Row> = snapshot.launchers.iter().map(|process| process_row(watched, None, process)).collect();
     for device in &snapshot.devices {
-        rows.extend(device.processes.iter().map(|process| process_row(snapshot, Some(device), process)));
+        rows.extend(device.processes.iter().map(|process| process_row(watched, Some(device), process)));
         rows.extend(unaccounted_row(device));
     }
     if !rows.is_empty() {
-        lines.push(String::new());
-        rows.insert(0, HEADINGS.map(str::to_owned));
-        lines.extend(aligned(&rows));
+        paragraphs.push(aligned(&rows, width >= WIDE));
     }
     if snapshot.devices.iter().flat_map(|device| &device.processes).any(|process| !process.proved) {
-        lines.push(String::new());
-        lines.push("PIDs with a ? are not known here: another container's or user's, or ended already.".into());
+        let note = "A PID with ? belongs to another container or user, or has exited.";
+        paragraphs.push(wrapped([note.to_owned()], width));
     }
     if !snapshot.holders.is_empty() {
-        lines.push(String::new());
-        lines.push("Not listed by the driver, but with its device files open:".into());
+        let mut lines = vec!["Not listed by the driver, but with its device files open:".to_owned()];
         lines.extend(snapshot.holders.iter().map(|holder| holder_line(snapshot, holder)));
+        paragraphs.push(lines);
     }
     let of_devices = snapshot.devices.iter().flat_map(|device| {
         let texts = [sight::of_device(snapshot, device), sight::of_unexplained(snapshot, device)];
         texts.into_iter().flatten().map(|text| format!("GPU {}: {text}", device.index))
     });
-    let remarks: Vec<String> = of_devices.chain(sight::of_machine(snapshot)).collect();
-    if !remarks.is_empty() {
-        lines.push(String::new());
-        let width = width.unwrap_or(usize::MAX);
-        lines.extend(remarks.iter().flat_map(|text| textwrap::wrap(text, width)).map(std::borrow::Cow::into_owned));
-    }
+    paragraphs.push(wrapped(of_devices.chain(sight::of_machine(snapshot)), width));
+    paragraphs.retain(|lines| !lines.is_empty());
     let mut text = String::new();
-    for line in &lines {
-        text.push_str(cut_to(&harmless(line), width.unwrap_or(usize::MAX)).trim_end());
-        text.push('\n');
+    for (at, lines) in paragraphs.iter().enumerate() {
+        text.push_str(if at == 0 { "" } else { "\n" });
+        for line in lines {
+            text.push_str(&cut_to(&harmless(line), width));
+            text.push('\n');
+        }
     }
     text
+}
+
+fn wrapped(texts: impl IntoIterator<Item = String>, width: usize) -> Vec<String> {
+    let options = textwrap::Options::new(width).subsequent_indent("  ");
+    let lines = texts.into_iter().flat_map(|text| {
+        textwrap::wrap(&text, &options).into_iter().map(std::borrow::Cow::into_owned).collect::<Vec<_>>()
+    });
+    lines.collect()
 }
 
 fn device_line(device: &Device) -> String {
@@ -101,38 +177,45 @@ fn device_line(device: &Device) -> String {
         return format!("GPU {} {name}: {error}", device.index);
     }
     let memory = &device.memory;
-    let reserved = memory.reserved_bytes.value().map(|bytes| format!(", {bytes} reserved by the driver"));
+    let reserved = memory.reserved_bytes.value().filter(|bytes| *bytes > Bytes::ZERO);
+    let reserved = reserved.map(|bytes| format!(", {bytes} reserved by the driver"));
     format!(
-        "GPU {} {name}: {} used, {} free of {}{}",
+        "GPU {} {name}: {} free of {}, {} used{}",
         device.index,
-        shown(&memory.used_bytes),
         shown(&memory.free_bytes),
         shown(&memory.total_bytes),
+        shown(&memory.used_bytes),
         reserved.unwrap_or_default(),
     )
 }
 
-fn process_row(snapshot: &Snapshot, device: Option<&Device>, process: &GpuProcess) -> [String; 9] {
+fn process_row(watched: &Watched, device: Option<&Device>, process: &GpuProcess) -> Row {
     let identity = match process.key() {
         Some(key) if process.proved => key.to_string(),
         _ => format!("{}{UNKNOWN}", process.pid),
     };
-    let kind = match process.kind {
-        ProcessKind::Unlisted => "-",
-        kind => kind.into(),
-    };
+    let snapshot = &watched.snapshot;
+    let percent = watched.cpu_percent(process).map_or_else(|| UNKNOWN.into(), |percent| format!("{percent} %"));
     [
+        cut_to(&shown(&process.user), USER_WIDTH),
         identity,
         device.map_or_else(|| "-".into(), |device| device.index.to_string()),
         device.map_or_else(|| "-".into(), |_| shown(&process.used_bytes)),
-        shown(&process.user),
-        // A single reading can show that a process is busy, but never that it is idle.
-        device.map_or_else(|| "-".into(), |device| Activity::of(None, Some(device), process).to_string()),
+        device.map_or_else(|| "-".into(), |device| watched.activity(device, process).to_string()),
+        device.map_or_else(|| "-".into(), |_| percent),
         process.started_at.value().map_or_else(|| UNKNOWN.into(), |start| age(start, snapshot.taken_at)),
-        kind.into(),
-        what(snapshot, process),
-        shown(&process.command),
+        command(snapshot, process),
     ]
+}
+
+/// What a process is, as far as that is recognized, and its command line.
+fn command(snapshot: &Snapshot, process: &GpuProcess) -> String {
+    let command = shown(&process.command);
+    match what(snapshot, process) {
+        label if label == "-" => command,
+        label if label == command => label,
+        label => format!("{label}: {command}"),
+    }
 }
 
 /// What a process is, what would restart it or terminate its whole unit, and which processes exit together with it.
@@ -149,7 +232,7 @@ fn what(snapshot: &Snapshot, process: &GpuProcess) -> String {
     let workers = process.key().map_or(0, |key| snapshot.below(key).len());
     let together = process.key().and_then(|key| together(snapshot, key));
     let kin = match (workers, together, snapshot.leader_of(process)) {
-        (0, _, Some(leader)) => format!("works for {}", leader.pid),
+        (0, _, Some(leader)) => format!("worker of {}", leader.pid),
         (0, _, None) => return label,
         (1, Some(bytes), _) => format!("{bytes} with 1 worker"),
         (workers, Some(bytes), _) => format!("{bytes} with {workers} workers"),
@@ -159,24 +242,26 @@ fn what(snapshot: &Snapshot, process: &GpuProcess) -> String {
     if label == "-" { kin } else { format!("{label}, {kin}") }
 }
 
-fn unaccounted_row(device: &Device) -> Option<[String; 9]> {
+fn unaccounted_row(device: &Device) -> Option<Row> {
     let bytes = match &device.unaccounted_bytes {
         Reading::Known(Bytes(0)) => return None,
         Reading::Known(bytes) => bytes.to_string(),
         _ if device.error.is_some() => return None,
-        Reading::Denied => return Some(remark(device, UNKNOWN, "the driver may not be asked which processes use it")),
-        _ => return Some(remark(device, UNKNOWN, "the driver does not list the processes")),
+        Reading::Denied => {
+            return Some(remark(device, UNKNOWN, "unattributed: the driver denies the list of processes"));
+        }
+        _ => return Some(remark(device, UNKNOWN, "unattributed: the driver lists no processes")),
     };
     let whose = if device.unaccounted_includes_unknown_rows {
-        "in use, and the driver gives no figure for some of the processes above"
+        "unattributed, includes the processes above with ?"
     } else {
-        "in use by no process that the driver lists (contexts, other containers, the display)"
+        "unattributed: driver, display, other containers"
     };
     Some(remark(device, &bytes, whose))
 }
 
-fn remark(device: &Device, bytes: &str, text: &str) -> [String; 9] {
-    ["-", &device.index.to_string(), bytes, "", "", "", "", "", text].map(str::to_owned)
+fn remark(device: &Device, bytes: &str, text: &str) -> Row {
+    ["-", "-", &device.index.to_string(), bytes, "", "", "", text].map(str::to_owned)
 }
 
 fn holder_line(snapshot: &Snapshot, holder: &Holder) -> String {
@@ -184,11 +269,11 @@ fn holder_line(snapshot: &Snapshot, holder: &Holder) -> String {
     let key = process.key().map_or_else(|| process.pid.to_string(), |key| key.to_string());
     let mut said = vec![what(snapshot, process)];
     if process.has_lost_its_parent() {
-        said.push("its parent is gone".into());
+        said.push("orphaned".into());
     }
     match process.state.value() {
         Some('T') => said.push("stopped (Ctrl-Z)".into()),
-        Some('Z') => said.push("has ended but for a thread (zombie)".into()),
+        Some('Z') => said.push("zombie with a running thread".into()),
         _ => {}
     }
     said.retain(|text| text != "-");
@@ -211,23 +296,25 @@ fn age(start: WallTime, now: WallTime) -> String {
     }
 }
 
-/// The rows with aligned columns; the last column is not cut.
-fn aligned(rows: &[[String; 9]]) -> Vec<String> {
-    let mut widths = [0; HEADINGS.len()];
-    for row in rows {
+/// The headings and the rows with aligned columns.
+fn aligned(rows: &[Row], is_wide: bool) -> Vec<String> {
+    let headings: Row = COLUMNS.map(|column| column.heading.to_owned());
+    let mut widths = [0; COLUMNS.len()];
+    for row in [&headings].into_iter().chain(rows) {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = cell.width().max(*width);
         }
     }
-    rows.iter().map(|row| aligned_line(row, &widths)).collect()
+    [&headings].into_iter().chain(rows).map(|row| aligned_line(row, &widths, is_wide)).collect()
 }
 
-fn aligned_line(row: &[String; 9], widths: &[usize; 9]) -> String {
-    let cells = row.iter().zip(widths).enumerate().map(|(column, (cell, width))| {
+fn aligned_line(row: &Row, widths: &[usize], is_wide: bool) -> String {
+    let cells = row.iter().zip(widths).zip(&COLUMNS).filter(|(_, column)| is_wide || !column.is_for_wide);
+    let cells = cells.map(|((cell, width), column)| {
         let space = " ".repeat(width.saturating_sub(cell.width()));
-        if column == SIZE_COLUMN { space + cell } else { cell.clone() + &space }
+        if column.is_right_aligned { space + cell } else { cell.clone() + &space }
     });
-    cells.collect::<Vec<_>>().join("  ")
+    cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
 }
 
 /// Cuts the line to this number of columns, with an ellipsis at the end of a line that was cut.
@@ -267,19 +354,34 @@ mod tests {
         )
     }
 
+    fn once(snapshot: Snapshot) -> Watched {
+        Watched::of((snapshot, None))
+    }
+
+    /// The example, and a second later the same with the process's CPU ticks and GPU use.
+    fn watched(gpu_percent: u32, ticks: u64) -> Watched {
+        let [mut first, mut second] = [example(), example()];
+        second.taken_at = WallTime(first.taken_at.0 + jiff::SignedDuration::from_secs(1));
+        for (reading, ticks) in [(&mut first, 100), (&mut second, 100 + ticks)] {
+            let row = &mut reading.devices[0].processes[0];
+            (row.sm_percent, row.cpu_ticks) = (Reading::Known(gpu_percent), Reading::Known(ticks));
+        }
+        Watched::of((first, Some(second)))
+    }
+
     #[test]
     fn the_table_names_each_process_and_the_unattributed_memory() {
-        let text = as_text(&example(), None);
+        let text = as_text(&once(example()), None);
         let expected = "\
-GPU 0 RTX 4090: 8.0 GiB used, 15.0 GiB free of 24.0 GiB, 1.0 GiB reserved by the driver
+GPU 0 RTX 4090: 15.0 GiB free of 24.0 GiB, 8.0 GiB used, 1.0 GiB reserved by the driver
 GPU 1 RTX 4090: GPU is lost: gone
 
-PID@START_TICKS  GPU     VRAM  USER  STATE      AGE         KIND     WHAT                                   COMMAND
-77@9             0    6.0 GiB  ana   BUSY 97 %  3 h 30 min  compute  python train.py under Slurm job 81234  python ·[2J·train.py
-88?              0          ?  ?     ?          ?           both     -                                      ?
--                0    2.0 GiB                                                                               in use by no process that the driver lists (contexts, other containers, the display)
+USER  PID@START_TICKS  GPU     VRAM  STATE      CPU  AGE         COMMAND
+ana   77@9             0    6.0 GiB  BUSY 97 %    ?  3 h 30 min  python train.py under Slurm job 81234: python ·[2J·train.py
+?     88?              0          ?  ?            ?  ?           ?
+-     -                0    2.0 GiB                              unattributed: driver, display, other containers
 
-PIDs with a ? are not known here: another container's or user's, or ended already.
+A PID with ? belongs to another container or user, or has exited.
 
 Not listed by the driver, but with its device files open:
 5@6 ? x (/dev/nvidia0)
@@ -288,16 +390,45 @@ Not listed by the driver, but with its device files open:
     }
 
     #[test]
-    fn the_json_shows_which_process_is_busy_and_never_that_one_is_idle() {
-        let json: serde_json::Value = serde_json::to_value(Listing::of(&example())).unwrap();
-        let rows = &json["devices"][0]["processes"];
-        assert_eq!((&rows[0]["activity"], &rows[0]["gpu_percent"]), (&"busy".into(), &97.into()));
-        assert_eq!((&rows[1]["activity"], &rows[1]["gpu_percent"]), (&"unknown".into(), &serde_json::Value::Null));
+    fn a_process_is_idle_only_after_a_second_reading_without_gpu_and_cpu_use() {
+        let state = |watched: &Watched| {
+            let json: serde_json::Value = serde_json::to_value(Listing::of(watched)).unwrap();
+            let row = &json["devices"][0]["processes"][0];
+            let fields = ["activity", "gpu_percent", "cpu_percent", "idle_seconds"].map(|name| row[name].clone());
+            let text = as_text(watched, None);
+            let line = text.lines().find(|line| line.contains("77@9")).unwrap().to_owned();
+            (serde_json::Value::from_iter(fields).to_string(), line)
+        };
+        for (gpu_percent, ticks, fields, shown) in [
+            (0, 0, r#"["idle",0,0,1]"#, ["idle ≥ 1 s", "  0 %"]),
+            (97, 12, r#"["busy",97,12,null]"#, ["BUSY 97 %", "  12 %"]),
+            (0, 40, r#"["busy",0,40,null]"#, ["BUSY 40 % CPU", "  40 %"]),
+            (0, 3, r#"["unknown",0,3,null]"#, ["GiB  ?", "  3 %"]),
+        ] {
+            let (json, line) = state(&watched(gpu_percent, ticks));
+            assert_eq!(json, fields);
+            assert!(shown.iter().all(|part| line.contains(part)), "{shown:?}: {line}");
+        }
+        let mut alone = example();
+        alone.devices[0].processes[0].sm_percent = Reading::Known(0);
+        let (json, line) = state(&once(alone));
+        assert_eq!(json, r#"["unknown",0,null,null]"#, "one reading never shows that a process is idle");
+        assert!(line.contains("GiB  ?  "), "{line}");
     }
 
     #[test]
-    fn lines_are_cut_at_the_terminals_width_by_columns() {
-        assert!(as_text(&example(), Some(40)).lines().all(|line| line.width() <= 40));
+    fn a_narrow_terminal_has_the_main_columns_and_an_ellipsis_where_a_line_is_cut() {
+        let text = as_text(&once(example()), Some(80));
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines.iter().all(|line| line.width() <= 80), "{text}");
+        let headings = lines.iter().find(|line| line.starts_with("USER")).unwrap();
+        assert_eq!(
+            headings.split_whitespace().collect::<Vec<_>>().join(" "),
+            "USER PID@START_TICKS GPU VRAM STATE COMMAND"
+        );
+        let row = lines.iter().find(|line| line.starts_with("ana")).unwrap();
+        assert!(row.contains("python train.py under") && row.ends_with('…'), "{row}");
+        assert!(as_text(&once(example()), Some(40)).lines().all(|line| line.width() <= 40));
         assert_eq!(cut_to("模型模型", 5), "模型…");
         assert_eq!(cut_to("模型", 4), "模型");
     }

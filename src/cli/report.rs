@@ -11,30 +11,28 @@ use super::output::{print, refuse};
 use super::settings::Global;
 use crate::app::last::Story;
 use crate::gpu::Vantage;
-use crate::log::PastedLog;
 use crate::platform::{here, machine, regular};
-use crate::report::markdown::{Paper, Walked, markdown};
+use crate::report::markdown::{Paper, markdown};
 use crate::report::redact::Names;
-use crate::runtime::last;
 use crate::units::WallTime;
 
 #[derive(Debug, Default, Args)]
 pub struct ReportArgs {
-    /// The log; `-` or a pipe reads standard input; with neither, the terminal program's last one with its steps.
+    /// Read this log; `-` or a pipe reads standard input; otherwise the last log of the terminal program.
     file: Option<PathBuf>,
-    /// Look at the log alone, not at this machine.
+    /// Do not read this machine, only the log.
     #[arg(long)]
     no_live: bool,
-    /// Which model it was, where the log does not say: a name such as llama-3.1-8b or llama3.1:8b.
+    /// Set the model, if the log does not name it: llama-3.1-8b, llama3.1:8b.
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// Write to this file instead of standard output; one that is there already stays.
+    /// Write to this new file instead of standard output.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Replace the file.
+    /// Overwrite the file.
     #[arg(long, requires = "output")]
     force: bool,
-    /// Leave in what is otherwise left out: tokens, home folders, network addresses, names of users and hosts.
+    /// Keep tokens, home folders, network addresses and names of users and hosts.
     #[arg(long)]
     no_redact: bool,
 }
@@ -46,25 +44,18 @@ pub(super) fn run(global: &Global, args: &ReportArgs) -> ExitCode {
 }
 
 fn report(global: &Global, args: &ReportArgs) -> Result<ExitCode, String> {
+    let last = args.file.is_none() && !here::is_input_fed();
     let (file, model) = (args.file.clone(), args.model.clone());
-    let mut asked = DiagnoseArgs { file, no_live: args.no_live, model, ..DiagnoseArgs::default() };
+    let asked = DiagnoseArgs { file, last, no_live: args.no_live, model, ..DiagnoseArgs::default() };
     let names = names();
     let base = asked.base(global)?;
-    let (log, written, origin, walked) = if args.file.is_none() && !here::is_input_fed() {
-        let (story, text) = last::read(here::state_folder().as_deref(), global.keep_log)?;
-        let walked = walked(&story);
-        asked = DiagnoseArgs { model: asked.model.or(story.model), command: story.command, ..asked };
-        (PastedLog::new(text), story.crashed_by, story.origin, walked)
-    } else {
-        let (log, written) = asked.read(base)?;
-        let name = args.file.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
-        (log, written, name.filter(|name| name != "-").unwrap_or_default(), Walked::default())
-    };
-    let examined = examine(global, &asked, base, &log, written);
+    let subject = asked.subject(global, base)?;
+    let examined = examine(global, &asked, base, &subject);
+    let walked = subject.story.as_ref().map(Story::walked).unwrap_or_default();
     let paper = Paper {
         report: examined.report(),
-        log: &log,
-        origin: &origin,
+        log: &subject.log,
+        origin: &subject.origin,
         at: WallTime(jiff::Timestamp::now()),
         walked: &walked,
         names: (!args.no_redact).then_some(&names),
@@ -72,15 +63,10 @@ fn report(global: &Global, args: &ReportArgs) -> Result<ExitCode, String> {
     let (text, code) = (markdown(&paper), examined.exit_code());
     let Some(path) = &args.output else { return Ok(print(&text, code)) };
     write(path, &text, args.force).map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => format!("{} is there already; --force replaces it", path.display()),
+        io::ErrorKind::AlreadyExists => format!("{} exists; --force overwrites it", path.display()),
         _ => format!("{} can't be written: {error}", path.display()),
     })?;
     Ok(code)
-}
-
-fn walked(story: &Story) -> Walked {
-    let behind = story.behind.iter().map(|behind| (behind.title.clone(), behind.mark));
-    Walked { behind: behind.collect(), freed: story.freed.clone(), works: story.works, rerun: None }
 }
 
 /// Creates a file that only its owner may read: even without names, a report shows what its owner runs.

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use super::diagnose::DiagnoseArgs;
 use super::output::refuse;
-use super::report::ReportArgs;
 use super::settings::Global;
 use crate::app::model::{Config, Palette, Source};
 use crate::gpu::guard::Viewer;
@@ -29,10 +28,13 @@ pub(super) fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool)
     }
     let can_be_drawn_on = here::can_be_drawn_on();
     if !can_be_drawn_on && stdout().is_terminal() {
-        let _ = writeln!(stderr(), "TERM says that this terminal can't show a full screen; this is the plain report.");
+        let _ = writeln!(
+            stderr(),
+            "oomdoctor: this terminal cannot show the full screen (TERM); printing plain text instead"
+        );
     }
     if !can_be_drawn_on || !stdout().is_terminal() {
-        return if last { super::report::run(global, &ReportArgs::default()) } else { plain(global, log, is_piped) };
+        return plain(global, log, last, is_piped);
     }
     let source = match source(global, file, last, is_piped) {
         Ok(source) => source,
@@ -55,7 +57,7 @@ pub(super) fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool)
         // A shell reports a program that a signal terminated with this exit code.
         Ok(Some(signal)) => u8::try_from(128 + signal).map_or(ExitCode::FAILURE, ExitCode::from),
         Err(error) => refuse(&format!(
-            "no terminal to draw on ({error}); `oomdoctor diagnose FILE` and `oomdoctor ps` work without one"
+            "the terminal cannot be used ({error}); `oomdoctor diagnose FILE` and `oomdoctor ps` work without one"
         )),
     }
 }
@@ -91,11 +93,11 @@ fn look_at(path: &Path) -> io::Result<()> {
 }
 
 /// Prints the report for a log without a terminal, or the processes that use VRAM if there is no log.
-fn plain(global: &Global, log: Option<PathBuf>, is_piped: bool) -> ExitCode {
-    if log.is_none() && !is_piped {
+fn plain(global: &Global, log: Option<PathBuf>, last: bool, is_piped: bool) -> ExitCode {
+    if log.is_none() && !last && !is_piped {
         return super::ps::run(global, false);
     }
-    super::diagnose::run(global, &DiagnoseArgs { file: log, ..DiagnoseArgs::default() })
+    super::diagnose::run(global, &DiagnoseArgs { file: log, last, ..DiagnoseArgs::default() })
 }
 
 fn config(global: &Global, viewer: Viewer) -> Config {

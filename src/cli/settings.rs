@@ -11,6 +11,7 @@ use clap::Args;
 use ron::extensions::Extensions;
 use serde::Deserialize;
 
+use super::suggest::{nearest, not_one_of};
 use crate::app::keymap::{Keymap, Mistake, NAMES};
 use crate::app::model::Palette;
 use crate::platform::{Kernel, Sampling, here, machine, regular};
@@ -22,27 +23,45 @@ const LARGEST: u64 = 1 << 20;
 const BACKSLASHES: &str = r#"a backslash is written twice, as in "C:\\logs", or the string is raw, as in r"C:\logs""#;
 
 /// Over these options in the help.
-const EVERYWHERE: &str = "Options of every command";
+const EVERYWHERE: &str = "Global options";
+
+/// The keys that have names.
+const KEYS: [&str; 14] = [
+    "Space",
+    "Enter",
+    "Tab",
+    "Backspace",
+    "Delete",
+    "Insert",
+    "Home",
+    "End",
+    "PgUp",
+    "PgDn",
+    "Up",
+    "Down",
+    "Left",
+    "Right",
+];
 
 /// Options that every command takes, as they were given.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Options {
-    /// The driver's library, instead of libnvidia-ml.so.1 from the system.
+    /// Use this NVML library instead of the system's libnvidia-ml.so.1
     #[arg(long, global = true, help_heading = EVERYWHERE, env = "OOMDOCTOR_NVML_LIBRARY", value_name = "PATH")]
     nvml_library: Option<PathBuf>,
-    /// The folder of the device files. The processes of the tests can't open those in /dev.
+    /// Look for the device files in this folder: the processes of the tests cannot open those in /dev.
     #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "DIR", default_value = "/dev", hide = true)]
     device_folder: PathBuf,
-    /// A folder of entries and fixes to use beside the built-in knowledge; the same name takes the place of one.
+    /// Add your own entries and fixes from this folder; a file replaces the built-in one of the same name
     #[arg(long, global = true, help_heading = EVERYWHERE, env = "OOMDOCTOR_KNOWLEDGE", value_name = "DIR")]
     knowledge: Option<PathBuf>,
     /// Seconds between readings [default: 1]
     #[arg(long, global = true, help_heading = EVERYWHERE, env = "OOMDOCTOR_INTERVAL", value_name = "SECONDS", value_parser = seconds)]
     interval: Option<Duration>,
-    /// Never signal or change anything.
+    /// Refuse all signals and requests to programs
     #[arg(long, global = true, help_heading = EVERYWHERE)]
     read_only: bool,
-    /// Inside a Kubernetes pod, allow signals and release requests, which are refused there otherwise.
+    /// Allow signals and requests inside a Kubernetes pod
     #[arg(long, global = true, help_heading = EVERYWHERE)]
     allow_kill: bool,
 }
@@ -50,10 +69,10 @@ pub struct Options {
 /// How the terminal program looks, as it was asked for.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Look {
-    /// The colours: terminal, high-contrast, colour-blind or none [default: terminal; none where NO_COLOR is set]
+    /// Set the colors: terminal, high-contrast, color-blind or none [default: terminal; none if NO_COLOR is set]
     #[arg(long, env = "OOMDOCTOR_THEME", value_name = "NAME", value_parser = palette)]
     theme: Option<Palette>,
-    /// Draw with ASCII characters only.
+    /// Draw with ASCII characters only
     #[arg(long)]
     ascii: bool,
 }
@@ -143,7 +162,7 @@ fn read(path: &Path) -> Result<Configuration, String> {
     let configuration = parse(&text).map_err(|error| format!("{}:{error}", path.display()))?;
     if configuration.nvml_library.is_some() && !here::may_name_a_library(path) {
         return Err(format!(
-            "{}: nvml_library: this file is not root's, and root loads no library that somebody else names; give it as --nvml-library",
+            "{}: nvml_library: root does not load a library that another user's file names; pass --nvml-library instead",
             path.display()
         ));
     }
@@ -181,14 +200,12 @@ fn parse(text: &str) -> Result<Configuration, String> {
 
 fn in_keys(text: &str, mistake: &Mistake) -> String {
     let (word, error) = match mistake {
-        Mistake::Key(key) => {
-            (key.as_str(), format!("`{key}` is no key that can be given: write x, F5, Ctrl-N, Space, PgUp"))
-        }
+        Mistake::Key(key) => (key.as_str(), format!("`{key}` is not a key{}", key_hint(key))),
         Mistake::Answers(key) => {
-            (key.as_str(), format!("`{key}` answers questions and nothing else: give another key"))
+            (key.as_str(), format!("`{key}` is reserved for answering questions; use another key"))
         }
-        Mistake::Action(name) => (name.as_str(), unknown("action", name, NAMES.iter().map(|(name, _)| *name))),
-        Mistake::Lost(name) => ("keys", format!("`{name}` would have no key any more: give it one, too")),
+        Mistake::Action(name) => (name.as_str(), not_one_of("action", name, NAMES.iter().map(|(name, _)| *name))),
+        Mistake::Lost(name) => ("keys", format!("`{name}` would have no key; give it one, too")),
     };
     at_word(text, word, &error)
 }
@@ -208,34 +225,38 @@ fn place(text: &str, word: &str) -> String {
 /// A palette by its name.
 fn palette(name: &str) -> Result<Palette, String> {
     let known = Palette::NAMES.iter().find(|(known, _)| *known == name).map(|(_, palette)| *palette);
-    known.ok_or_else(|| unknown("theme", name, Palette::NAMES.iter().map(|(name, _)| *name)))
+    known.ok_or_else(|| not_one_of("theme", name, Palette::NAMES.iter().map(|(name, _)| *name)))
 }
 
-/// The error for an unknown name, with the name that was probably meant.
-fn unknown<'a>(kind: &str, found: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
-    let likeness = known.clone().map(|name| (strsim::jaro_winkler(name, found), name));
-    match likeness.max_by(|(one, _), (other, _)| one.total_cmp(other)) {
-        Some((likeness, meant)) if likeness > 0.8 => format!("there is no {kind} `{found}`; did you mean `{meant}`?"),
-        _ => format!("there is no {kind} `{found}`; there are {}", known.collect::<Vec<_>>().join(", ")),
-    }
+/// What to write instead of a key that nobody has.
+fn key_hint(key: &str) -> String {
+    let name = key.strip_prefix("Ctrl-").unwrap_or(key);
+    let examples = "; write it as x, F5, Ctrl-N, Space or PgUp".to_owned();
+    nearest(name, KEYS).map_or(examples, |name| format!("; did you mean `{name}`?"))
 }
 
 fn in_words(error: &ron::Error) -> String {
-    if let ron::Error::InvalidEscape(_) = error {
-        return BACKSLASHES.to_owned();
+    match error {
+        ron::Error::InvalidEscape(_) => BACKSLASHES.to_owned(),
+        ron::Error::NoSuchStructField { expected, found, .. } => not_one_of("setting", found, expected.iter().copied()),
+        ron::Error::ExpectedBoolean => "give true or false".to_owned(),
+        ron::Error::ExpectedString => "give a text in quotation marks, as in theme: \"none\"".to_owned(),
+        _ => error.to_string(),
     }
-    let ron::Error::NoSuchStructField { expected, found, .. } = error else { return error.to_string() };
-    unknown("setting", found, expected.iter().copied())
 }
 
 /// A number of seconds that readings may be apart, or a process be waited for.
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
-    let value: f64 = text.parse().map_err(|_| format!("{text} is not a number of seconds"))?;
+    let value: f64 = text.parse().map_err(|_| format!("`{text}` is not a number of seconds"))?;
     in_range(value).map(Duration::from_secs_f64)
 }
 
 fn in_range(value: f64) -> Result<f64, String> {
-    if (0.05..=86_400.0).contains(&value) { Ok(value) } else { Err("give between 0.05 and 86400 seconds".into()) }
+    if (0.05..=86_400.0).contains(&value) {
+        Ok(value)
+    } else {
+        Err(format!("{value} is out of range; give 0.05 to 86400 seconds"))
+    }
 }
 
 #[cfg(test)]
@@ -248,15 +269,21 @@ mod tests {
         assert!(error.starts_with("2:") && error.contains("did you mean `interval`?"), "{error}");
         let error = parse("(colour: \"red\")").unwrap_err();
         assert!(error.contains("nvml_library"), "{error}");
-        assert!(parse("(\n interval: 0)").unwrap_err().starts_with("2:2: interval: give between"));
+        assert!(parse("(\n interval: 0)").unwrap_err().starts_with("2:2: interval: 0"));
         let error = parse("(\n  theme: \"high-contrst\",\n)").unwrap_err();
         assert!(error.starts_with("2:10:") && error.contains("did you mean `high-contrast`?"), "{error}");
         let error = parse("(\n  keys: {\n    \"F5\": \"zom\",\n  },\n)").unwrap_err();
         assert!(error.starts_with("3:11:") && error.contains("did you mean `zoom`?"), "{error}");
         let error = parse("(keys: {\"Strg-X\": \"end\"})").unwrap_err();
-        assert!(error.starts_with("1:9:") && error.contains("no key that can be given"), "{error}");
+        assert!(error.starts_with("1:9:") && error.contains("is not a key"), "{error}");
         assert!(parse("(keys: {\"q\": \"end\"})").is_ok(), "Ctrl-C still leaves");
         assert!(parse("(interval: \"x\")").is_err());
+        let error = parse("(keys: {\"Spcae\": \"end\"})").unwrap_err();
+        assert!(error.contains("did you mean `Space`?"), "{error}");
+        let error = parse("(\n  read_only: ture,\n)").unwrap_err();
+        assert!(error.starts_with("2:") && error.contains("true or false"), "{error}");
+        let error = parse("(theme: none)").unwrap_err();
+        assert!(error.contains("quotation marks"), "{error}");
     }
 
     #[test]
@@ -276,9 +303,9 @@ mod tests {
 
     #[test]
     fn the_values_of_the_file_are_used() {
-        let set = parse("(theme: \"colour-blind\", ascii: true, keep_log: false, protected: [\"train.py\"], keys: {\"F9\": \"end\"})")
+        let set = parse("(theme: \"color-blind\", ascii: true, keep_log: false, protected: [\"train.py\"], keys: {\"F9\": \"end\"})")
             .unwrap();
-        assert_eq!((set.palette, set.ascii, set.keep_log), (Some(Palette::ColourBlind), true, Some(false)));
+        assert_eq!((set.palette, set.ascii, set.keep_log), (Some(Palette::ColorBlind), true, Some(false)));
         assert_eq!(set.protected, ["train.py"]);
         assert_eq!(set.keymap.key_of(crate::app::action::Action::End), Some("F9"));
     }

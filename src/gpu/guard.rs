@@ -7,11 +7,14 @@ use super::{GpuProcess, ProcessKey};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, clap::ValueEnum)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Signal {
-    /// Ask it to close.
+    /// Ask the process to exit.
+    #[value(aliases = ["sigterm", "15"])]
     Term,
-    /// As Ctrl-C does.
+    /// Interrupt it, as Ctrl-C does.
+    #[value(aliases = ["sigint", "2"])]
     Int,
-    /// Force it.
+    /// Kill it; it cannot refuse.
+    #[value(aliases = ["sigkill", "9"])]
     Kill,
 }
 

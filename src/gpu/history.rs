@@ -88,6 +88,8 @@ struct Watch {
     last_seen: WallTime,
     /// CPU ticks at the last reading.
     ticks: Option<u64>,
+    /// The use at the last reading.
+    used: Use,
     /// The last reading with enough use to count as busy.
     busy: Option<(WallTime, Use)>,
 }
@@ -161,6 +163,11 @@ impl History {
         Some((time, rest.most))
     }
 
+    /// What this process used at the last reading. Its CPU use is known from the second reading on.
+    pub fn latest_use(&self, key: ProcessKey) -> Option<Use> {
+        self.processes.get(&key).map(|watch| watch.used)
+    }
+
     /// The latest use that made this process busy, if it is no longer ago than this.
     pub fn busy_within(&self, key: ProcessKey, within: Duration) -> Option<Use> {
         let watch = self.processes.get(&key)?;
@@ -182,10 +189,10 @@ fn watch(before: Option<Watch>, device: &Device, process: &GpuProcess, now: Wall
     let used = Use { gpu_percent: gpu_percent(Some(device), process), cpu_percent };
     let earlier = before.and_then(|before| before.busy);
     let busy = if used.is_busy() { Some((now, used)) } else { earlier };
-    let fresh = Watch { idle_since: now, ticks_then: ticks, last_seen: now, ticks, busy };
+    let fresh = Watch { idle_since: now, ticks_then: ticks, last_seen: now, ticks, used, busy };
     match before {
         Some(before) if used.gpu_percent == Some(0) && cpu_idle(&before, ticks, now) => {
-            Watch { last_seen: now, ticks, busy, ..before }
+            Watch { last_seen: now, ticks, used, busy, ..before }
         }
         _ => fresh,
     }

@@ -20,15 +20,14 @@ use crate::units::Bytes;
 #[strum_discriminants(
     name(Kind),
     derive(clap::ValueEnum),
-    doc = "Which program runs a model, and how a command line names it."
+    doc = "The program that runs a model, as a command line names it."
 )]
 pub enum Engine {
     /// llama.cpp and what is built on it.
-    #[strum_discriminants(value(name = "llama.cpp"))]
-    #[strum_discriminants(doc = "llama-server and llama-cli.")]
+    #[strum_discriminants(value(name = "llama.cpp", help = "llama-server and llama-cli"))]
     LlamaCpp(Settings),
     /// Ollama, which starts llama.cpp.
-    #[strum_discriminants(doc = "Ollama.")]
+    #[strum_discriminants(value(help = "Ollama"))]
     Ollama(Settings),
     #[strum_discriminants(doc = "vLLM.")]
     Vllm(vllm::Serving),

@@ -23,16 +23,16 @@ pub enum Recipe {
 /// The optimizer, as a command line names it; what its states take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Optimizer {
-    /// Two states of four bytes a parameter.
+    /// Two states of 4 bytes per parameter.
     #[default]
     #[value(name = "adamw")]
     AdamW,
-    /// Two states of a byte.
+    /// Two states of 1 byte per parameter.
     #[value(name = "adamw8bit")]
     AdamW8bit,
-    /// About one state.
+    /// About one state per parameter.
     Adafactor,
-    /// One state, with momentum.
+    /// One state per parameter, with momentum.
     Sgd,
 }
 

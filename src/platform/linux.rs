@@ -53,6 +53,11 @@ pub(crate) fn read_once(sampling: &Sampling) -> Result<Snapshot, String> {
     live::read_one_snapshot(sampling).map_err(|error| error.to_string())
 }
 
+/// The same, and a second reading one interval later if any process is listed.
+pub(crate) fn read_twice(sampling: &Sampling) -> Result<(Snapshot, Option<Snapshot>), String> {
+    live::read_two_snapshots(sampling).map_err(|error| error.to_string())
+}
+
 /// Reads again and again until `tell` answers that nobody listens.
 pub(crate) fn watch(sampling: Sampling, tell: impl Fn(News) -> bool + Send + 'static) -> io::Result<SetPace> {
     let interval = sampling.interval;

@@ -48,6 +48,10 @@ pub(crate) fn read_once(_: &Sampling) -> Result<Snapshot, String> {
     Ok(snapshot(&mut HostMemory::new(here::host_name())))
 }
 
+pub(crate) fn read_twice(sampling: &Sampling) -> Result<(Snapshot, Option<Snapshot>), String> {
+    read_once(sampling).map(|snapshot| (snapshot, None))
+}
+
 pub(crate) fn watch(sampling: Sampling, tell: impl Fn(News) -> bool + Send + 'static) -> io::Result<SetPace> {
     let (paces, orders) = mpsc::channel();
     let mut interval = sampling.interval;

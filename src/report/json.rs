@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Report;
+use super::markdown::{Mark, Walked};
 use crate::advice::PlannedFix;
 use crate::advice::changed::Difference;
 use crate::advice::{Advice, NotOffered};
@@ -54,6 +55,51 @@ pub struct OutOfMemory<'a> {
     since_it_worked: Option<&'a [Difference]>,
     /// Why `live` is null although a reading was wanted; absent elsewhere.
     live_reason: Option<&'a str>,
+    /// With `--last`: what was done about the failure before. Absent elsewhere.
+    done: Option<Done<'a>>,
+}
+
+/// What was done about a failure before, in the terminal program.
+#[derive(Serialize, JsonSchema)]
+pub struct Done<'a> {
+    /// The steps that the user tried or skipped, the earliest first.
+    steps: Vec<DoneStep<'a>>,
+    /// What was seen: the processes whose VRAM was freed, and the run that was started afterwards.
+    seen: &'a [String],
+    /// Whether the user reported that the job works.
+    reported_working: bool,
+}
+
+/// A step that the user tried or skipped.
+#[derive(Serialize, JsonSchema)]
+pub struct DoneStep<'a> {
+    title: &'a str,
+    /// What the user reported of it.
+    outcome: Outcome,
+}
+
+/// What a user reports of a step.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Outcome {
+    /// It was tried, or done here.
+    Tried,
+    DidNotHelp,
+    Skipped,
+}
+
+impl Done<'_> {
+    fn of(walked: &Walked) -> Done<'_> {
+        let steps = walked.behind.iter().map(|(title, mark)| DoneStep {
+            title,
+            outcome: match mark {
+                Mark::Taken => Outcome::Tried,
+                Mark::DidNotHelp => Outcome::DidNotHelp,
+                Mark::Skipped => Outcome::Skipped,
+            },
+        });
+        Done { steps: steps.collect(), seen: &walked.freed, reported_working: walked.works }
+    }
 }
 
 impl Output<'_> {
@@ -64,7 +110,8 @@ impl Output<'_> {
             Oom::Yes | Oom::Maybe => {
                 let (advice, since_it_worked, live_reason) = (report.advice, report.since, report.no_reading);
                 let not_offered = report.explains.then_some(advice.not_offered.as_slice());
-                Output::OutOfMemory(OutOfMemory { found, advice, not_offered, since_it_worked, live_reason })
+                let done = report.walked.map(Done::of);
+                Output::OutOfMemory(OutOfMemory { found, advice, not_offered, since_it_worked, live_reason, done })
             }
         }
     }

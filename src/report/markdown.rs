@@ -51,25 +51,57 @@ pub struct Paper<'a> {
 /// How a step was left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mark {
-    /// The person took it.
+    /// The user tried it, or it was done here.
     Taken,
-    /// The person skipped it.
+    /// The user skipped it.
     Skipped,
-    /// The person says that it was tried and did not help.
+    /// The user reported that it did not help.
     DidNotHelp,
 }
 
-/// What a person did on the walk, in words.
+impl Mark {
+    /// The sign before a step's title in plain text.
+    pub fn sign(self) -> char {
+        match self {
+            Mark::Taken => '✓',
+            Mark::DidNotHelp => '✗',
+            Mark::Skipped => '–',
+        }
+    }
+
+    /// What became of a step, as it stands behind its title.
+    pub fn outcome(self) -> &'static str {
+        match self {
+            Mark::Taken => "tried",
+            Mark::DidNotHelp => "did not help",
+            Mark::Skipped => "skipped",
+        }
+    }
+}
+
+/// What a user did about the failure, in words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Walked {
     /// The titles of the steps that were left behind.
     pub behind: Vec<(String, Mark)>,
-    /// A line for each process whose VRAM was freed.
+    /// What was seen, a line each: the processes whose VRAM was freed, the run that was started afterwards.
     pub freed: Vec<String>,
-    /// Whether the person said that the job works now.
+    /// Whether the user reported that the job works.
     pub works: bool,
     /// The command line to run again.
     pub rerun: Option<String>,
+}
+
+impl Walked {
+    /// Whether anything was done or seen.
+    pub fn is_empty(&self) -> bool {
+        self.behind.is_empty() && self.freed.is_empty() && !self.works
+    }
+
+    /// Whether the user reported that the job works, as a line.
+    pub fn result(&self) -> &'static str {
+        if self.works { "Reported by the user: the job works" } else { "Not reported: whether the job works now" }
+    }
 }
 
 pub fn markdown(paper: &Paper<'_>) -> String {
@@ -175,7 +207,7 @@ impl Writer<'_> {
         let paper = self.paper;
         let matches = &paper.report.diagnosis.matches;
         let lines = paper.log.line_count();
-        let mut part = format!("\n#### The log ({lines} line{}", if lines == 1 { "" } else { "s" });
+        let mut part = format!("\n#### Log ({lines} line{}", if lines == 1 { "" } else { "s" });
         if !paper.origin.is_empty() {
             part += &format!(", {}", self.plain(paper.origin));
         }
@@ -195,19 +227,19 @@ impl Writer<'_> {
     fn steps_taken(self) -> Vec<String> {
         let walked = self.paper.walked;
         let mut lines = Vec::new();
-        if !walked.behind.is_empty() || !walked.freed.is_empty() || walked.works {
+        if !walked.is_empty() {
             lines.push("\n#### What was done\n".to_owned());
-            lines.extend(walked.freed.iter().map(|line| format!("- {}", self.plain(line))));
-            lines.extend(walked.behind.iter().map(|(title, mark)| match mark {
-                Mark::Taken => format!("- [x] {}", self.plain(title)),
-                Mark::DidNotHelp => format!("- [x] {} (did not help)", self.plain(title)),
-                Mark::Skipped => format!("- [ ] {} (skipped)", self.plain(title)),
-            }));
-            let works = if walked.works { "After that it worked." } else { "Whether it works now was not said." };
-            lines.push(format!("\n{works}"));
+            lines.extend(walked.freed.iter().map(|line| format!("- Seen: {}", self.plain(line))));
+            lines.extend(
+                walked
+                    .behind
+                    .iter()
+                    .map(|(title, mark)| format!("- Reported by the user: {} ({})", self.plain(title), mark.outcome())),
+            );
+            lines.push(format!("- {}", walked.result()));
         }
         if let Some(rerun) = &walked.rerun {
-            lines.push(format!("\nThe command line with what was taken:\n\n{}", self.fenced("sh", rerun)));
+            lines.push(format!("\nThe command with these changes:\n\n{}", self.fenced("sh", rerun)));
         }
         lines
     }
@@ -219,7 +251,7 @@ impl Writer<'_> {
         let mut lines = Vec::new();
         for (at, planned) in ahead.enumerate() {
             if at == 0 {
-                lines.push("\n#### What is advised\n".to_owned());
+                lines.push("\n#### Next steps\n".to_owned());
             }
             let notes = self.plain(&effect_and_outcome(planned));
             lines.push(format!("{}. {} ({notes})", at + 1, self.plain(&planned.title)));
@@ -231,10 +263,10 @@ impl Writer<'_> {
 
     fn machine(self) -> String {
         let report = &self.paper.report;
-        let mut part = "\n#### The machine\n\n".to_owned();
+        let mut part = "\n#### Machine\n\n".to_owned();
         let Some(snapshot) = report.snapshot else {
-            let why = report.no_reading.map(|why| format!("Not read: {}", self.plain(why)));
-            return part + &why.unwrap_or_else(|| "It was not looked at.".to_owned()) + "\n";
+            let why = report.no_reading.map(|why| format!("It could not be read: {}", self.plain(why)));
+            return part + &why.unwrap_or_else(|| "Not read.".to_owned()) + "\n";
         };
         part += &match &snapshot.driver {
             Driver::Available { version, cuda_version } => {
@@ -278,11 +310,11 @@ impl Writer<'_> {
 }
 
 const LEFT_OUT: &str =
-    "Tokens, passwords, home folders, addresses and names of users and hosts that it recognised were left out.";
+    "Recognized tokens, passwords, home folders, addresses and names of users and hosts are left out.";
 
 fn title(report: &Report<'_>) -> String {
     match (report.diagnosis.oom, &report.diagnosis.raised_by) {
-        (Oom::No, _) => "No memory that ran out".to_owned(),
+        (Oom::No, _) => "Not out of memory".to_owned(),
         (_, Some(who)) => format!("Out of memory, raised by {who}"),
         (_, None) => "Out of memory".to_owned(),
     }
@@ -367,7 +399,7 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        for part in ["What is advised", "| a\\|b (4242) | 11.0 GiB | ada |", "Driver ", "/home/ada/x", "letmein"] {
+        for part in ["Next steps", "| a\\|b (4242) | 11.0 GiB | ada |", "Driver ", "/home/ada/x", "letmein"] {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(!text.contains("      30  step"), "only what stands around: {text}");
@@ -385,17 +417,16 @@ mod tests {
                 ("Another".into(), Mark::Skipped),
                 ("A third".into(), Mark::DidNotHelp),
             ],
-            freed: vec!["train.py (77) has ended: gave back 2.0 GiB".into()],
+            freed: vec!["train.py (77) exited: freed 2.0 GiB".into()],
             works: true,
             rerun: Some("python t.py --batch 4".into()),
         };
         let text = paper(&failed("x"), &walked, None);
         for part in [
-            "- [x] ",
-            "- [ ] Another (skipped)",
-            "A third (did not help)",
-            "gave back 2.0 GiB",
-            "it worked",
+            "- Reported by the user: Another (skipped)",
+            "- Reported by the user: A third (did not help)",
+            "- Seen: train.py (77) exited: freed 2.0 GiB",
+            "- Reported by the user: the job works",
             "python t.py --batch 4",
         ] {
             assert!(text.contains(part), "{part}: {text}");

@@ -3,6 +3,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
+use super::markdown::Walked;
 use super::{Report, differences, shortened};
 use crate::advice::brief::Brief;
 use crate::advice::naming::sentence;
@@ -44,6 +45,7 @@ pub fn text(report: &Report<'_>, extent: Extent) -> String {
     if extent.all || extent.why {
         parts.extend(advice.fit.as_ref().map(FitAdvice::lines));
     }
+    parts.extend(report.walked.filter(|walked| !walked.is_empty()).map(done_before));
     parts.push(fixes(advice, extent));
     if extent.why {
         parts.extend(rules(advice));
@@ -71,6 +73,15 @@ pub fn verdict(brief: &Brief) -> String {
 fn reasons(advice: &Advice) -> Vec<String> {
     let lines = words::verdict(advice).into_iter().filter(|line| !advice.verdict.notes.contains(line));
     lines.chain(words::sums(advice)).flat_map(|line| wrapped("", &line)).collect()
+}
+
+/// What was done about the failure before, a line each: what was seen apart from what the user reported.
+fn done_before(walked: &Walked) -> Vec<String> {
+    let mut lines = vec!["Done before:".to_owned()];
+    lines.extend(walked.behind.iter().map(|(title, mark)| format!("  {} {title} ({})", mark.sign(), mark.outcome())));
+    lines.extend(walked.freed.iter().map(|line| format!("  Seen: {line}")));
+    lines.push(format!("  {}", walked.result()));
+    lines
 }
 
 /// Which rules led to the causes and steps, a part each.

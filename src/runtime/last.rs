@@ -42,7 +42,7 @@ impl Shelf {
                 let kept = write(folder, &kept.story, kept.log.raw());
                 if let (Err(error), false) = (kept, told) {
                     told = true;
-                    let said = format!("This log can't be kept for --last: {error}");
+                    let said = format!("The log can't be saved for --last: {error}");
                     wakes.trouble(said);
                 }
             }
@@ -108,12 +108,12 @@ pub(crate) fn forget(folder: &Path) -> io::Result<()> {
 /// configuration nothing is kept.
 pub(crate) fn read(folder: Option<&Path>, keeps: bool) -> Result<(Story, String), String> {
     if !keeps {
-        return Err("no last log: your configuration says keep_log: false; give a file: oomdoctor crash.log".into());
+        return Err("no last log: your settings have keep_log: false; name a file: oomdoctor crash.log".into());
     }
     let Some(folder) = folder else { return Err(format!("no last log: {}", here::STATE_UNKNOWN)) };
     let path = folder.join(FILE);
     read_file(&path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => "there is no last log yet; give a file: oomdoctor crash.log".into(),
+        io::ErrorKind::NotFound => "there is no last log yet; name a file: oomdoctor crash.log".into(),
         _ => format!("the last log, {}, can't be read: {error}", path.display()),
     })
 }
@@ -122,7 +122,7 @@ fn read_file(path: &Path) -> io::Result<(Story, String)> {
     let metadata = fs::metadata(path)?;
     // Another user's file would put that user's words and commands on this screen.
     if !metadata.is_file() || !here::is_own(&metadata) || metadata.len() > LARGEST {
-        return Err(io::Error::other("it is none of oomdoctor's"));
+        return Err(io::Error::other("it was not written by oomdoctor for this user"));
     }
     let bytes = regular::read(path, LARGEST)?;
     let text = String::from_utf8_lossy(&bytes);

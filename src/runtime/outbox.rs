@@ -12,6 +12,11 @@ use crate::platform::here;
 /// More reports within one second than this are not written.
 const SAME_SECOND: u32 = 20;
 
+/// A report of the demo, which says at its beginning that it is one.
+pub(crate) fn of_the_demo(text: &str) -> String {
+    format!("> **Demo:** made by `oomdoctor --demo`. The machine, the log and the kills are simulated.\n\n{text}")
+}
+
 /// Writes it on a thread of its own and says where.
 pub(crate) fn write(state: Option<PathBuf>, text: String, wakes: Sender<Wake>) {
     let answer = wakes.clone();

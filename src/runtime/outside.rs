@@ -68,7 +68,10 @@ impl Outside {
                 _ => clipboard::copy(text, self.wakes.clone()),
             },
             Effect::Keep(kept) => self.shelf.keep(*kept),
-            Effect::WriteReport(text) => outbox::write(self.state.clone(), text, self.wakes.clone()),
+            Effect::WriteReport(text) => {
+                let text = if matches!(self.control, Control::Demo(_)) { outbox::of_the_demo(&text) } else { text };
+                outbox::write(self.state.clone(), text, self.wakes.clone());
+            }
             Effect::Suspend => here::ask_to_stop(),
             // The loop itself ends the session.
             Effect::Quit => {}

@@ -103,7 +103,7 @@ impl Colors {
             },
             // Sky blue, reddish purple, bluish green and vermilion of Okabe and Ito, as near as 256 colors get: distinct
             // with every common kind of color vision, on dark and on light.
-            Palette::ColourBlind => Colors {
+            Palette::ColorBlind => Colors {
                 used: Some(Color::Indexed(32)),
                 held: Some(Color::Indexed(175)),
                 good: Some(Color::Indexed(36)),

@@ -135,7 +135,7 @@ fn on_a_full_disk_only_the_files_are_missing_and_the_screen_says_so() {
     let mut session = Session::shell(LARGE, &line(&machine, "trap '' XFSZ; ulimit -f 0; exec"));
     session.wait_for_text(&[&machine.pids()[0]]);
     session.paste(machine.log());
-    session.wait_for_text(&["▸ 1 ", "can't be kept for --last"]);
+    session.wait_for_text(&["▸ 1 ", "can't be saved for --last"]);
     session.send("\t\x1b[Hx");
     session.wait_for_text(&[END_IT]);
     session.send("y");
@@ -155,7 +155,7 @@ fn without_a_writable_home_only_the_last_log_is_not_kept() {
     // Root may write anywhere and has a home without HOME.
     let nobody = "if [ $(id -u) = 0 ]; then set -- setpriv --reuid=65534 --regid=65534 --clear-groups; else set --; fi";
     for (home, said) in
-        [("unset HOME", "neither HOME nor XDG_STATE_HOME"), ("HOME=/; export HOME", "can't be kept for")]
+        [("unset HOME", "neither HOME nor XDG_STATE_HOME"), ("HOME=/; export HOME", "can't be saved for")]
     {
         let without = "unset XDG_STATE_HOME XDG_CONFIG_HOME";
         let line = format!("{nobody}; {without}; {home}; exec \"$@\" \"$OOMDOCTOR\" --nvml-library {NOWHERE}");

@@ -183,7 +183,7 @@ fn binary_data_that_never_ends_is_refused_at_once() {
     if !ends_within(child.id(), PATIENCE) {
         child.kill().unwrap();
     }
-    assert_refused(&child.wait_with_output().unwrap(), &["binary data", "Give the text"]);
+    assert_refused(&child.wait_with_output().unwrap(), &["binary data", "give the text"]);
     endless.join().unwrap().unwrap_err();
 }
 
@@ -194,7 +194,7 @@ fn waiting_for_a_pipe_is_announced_and_can_be_interrupted() {
     rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).unwrap();
     let arguments = ["diagnose", "--no-live", path.to_str().unwrap()];
     let mut session = Session::program((100, 60), Path::new(env!("CARGO_BIN_EXE_oomdoctor")), &arguments);
-    session.wait_for_text(&["reading until the program ends that prints the log", "Ctrl-C leaves"]);
+    session.wait_for_text(&["waiting for the program that writes the log to exit", "Ctrl-C quits"]);
     session.send("\x03");
     session.wait_for_exit(PATIENCE);
     let session = Session::program((100, 60), Path::new(env!("CARGO_BIN_EXE_oomdoctor")), &arguments);
@@ -326,7 +326,8 @@ fn ps_prints_the_names_that_kill_takes() {
     for (sleeper, held) in [(&machine.logged, "11.2 GiB"), (&machine.second, "6.0 GiB"), (&machine.third, "2.0 GiB")] {
         let key = Procfs::default().stat(sleeper.pid()).unwrap().key();
         let name = format!("{}@{}", sleeper.pid(), key.start_ticks);
-        let line = text.lines().find(|line| line.starts_with(&name)).unwrap_or_else(|| panic!("{name}\n{text}"));
+        let line =
+            text.lines().find(|line| line.contains(&format!(" {name} "))).unwrap_or_else(|| panic!("{name}\n{text}"));
         assert!(line.contains(held) && line.contains("sleep 1000"), "{line}");
     }
 }
@@ -350,6 +351,27 @@ fn ps_as_json_has_the_fields_of_the_contract() {
         (&json!("sleep 1000"), &json!("compute"), &json!(true))
     );
     assert!(row["start_ticks"].is_u64() && row["started_at"].is_string());
+}
+
+#[test]
+fn ps_shows_which_process_is_busy_and_which_was_idle_while_it_watched() {
+    let (busy, idle) = (Sleeper::start(), Sleeper::start());
+    let driver = FakeDriver::new(&format!(
+        "(gpus: [(sm: 97), (sm: 0)], processes: [(pid: {}, bytes: Some({GIB}), sm: 97), (gpu: 1, pid: {}, bytes: Some({GIB}))])",
+        busy.pid(),
+        idle.pid()
+    ));
+    let reading = parsed(&driver.output(&["ps", "--json", "--interval", "1"]));
+    let row = |device: usize| reading["devices"][device]["processes"][0].clone();
+    assert_eq!((&row(0)["activity"], &row(0)["gpu_percent"]), (&json!("busy"), &json!(97)));
+    assert_eq!(&row(1)["activity"], &json!("idle"));
+    assert!(row(1)["idle_seconds"].as_u64() >= Some(1), "{}", row(1));
+    assert_eq!((&row(1)["gpu_percent"], &row(1)["cpu_percent"]), (&json!(0), &json!(0)));
+    let text = stdout(&driver.output(&["ps", "--interval", "1"]));
+    for (sleeper, state) in [(&busy, "BUSY 97 %"), (&idle, "idle ≥ ")] {
+        let line = text.lines().find(|line| line.contains(&format!(" {}@", sleeper.pid()))).unwrap();
+        assert!(line.contains(state), "{text}");
+    }
 }
 
 #[test]
@@ -393,8 +415,8 @@ fn kill_ends_exactly_the_named_process_and_prints_what_it_freed() {
     assert!(machine.second.lives() && machine.third.lives());
     let said = stdout(&output);
     assert!(said.contains(&name) && said.contains("sleep 1000"), "whom: {said}");
-    let proof = said.lines().find(|line| line.contains("came back")).unwrap_or_else(|| panic!("{said}"));
-    assert!(proof.starts_with("11.2 GiB"), "{proof}");
+    let proof = said.lines().find(|line| line.starts_with("freed ")).unwrap_or_else(|| panic!("{said}"));
+    assert_eq!(proof, "freed 11.2 GiB");
 }
 
 #[test]
@@ -405,7 +427,7 @@ fn kill_takes_several_processes_and_another_signal() {
     assert_eq!(code(&output), 0, "{}", all(&output));
     assert_eq!((machine.logged.ended_by(), machine.third.ended_by()), (Some(2), Some(2)));
     assert!(machine.second.lives());
-    assert!(stdout(&output).contains("13.2 GiB of GPU memory came back"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("freed 13.2 GiB"), "{}", stdout(&output));
 }
 
 #[test]
@@ -529,7 +551,7 @@ fn kill_sends_sigkill_only_when_told_to() {
     let output = machine.driver.output(&["kill", &name, "--yes", "--grace", "0.3"]);
     assert_eq!(code(&output), 1);
     assert!(
-        stdout(&output).contains("is still there") && stdout(&output).contains("--signal KILL"),
+        stdout(&output).contains("is still running") && stdout(&output).contains("--signal KILL"),
         "{}",
         all(&output)
     );
@@ -537,7 +559,7 @@ fn kill_sends_sigkill_only_when_told_to() {
     let output = machine.driver.output(&["kill", &name, "--yes", "--signal", "KILL"]);
     assert_eq!(code(&output), 0, "{}", all(&output));
     assert_eq!(machine.logged.ended_by(), Some(9));
-    assert!(stdout(&output).contains("11.2 GiB of GPU memory came back"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("freed 11.2 GiB"), "{}", stdout(&output));
 }
 
 #[test]
@@ -548,7 +570,7 @@ fn kill_exits_1_when_one_of_several_processes_is_not_ended() {
     gone.end();
     let output = machine.driver.output(&["kill", &named(&machine.third), &gone_name, "--yes"]);
     assert_eq!(code(&output), 1);
-    assert!(stdout(&output).contains(&format!("there is no process {} here", gone.pid())), "{}", all(&output));
+    assert!(stdout(&output).contains(&format!("there is no process {}", gone.pid())), "{}", all(&output));
     assert_eq!(machine.third.ended_by(), Some(15));
 }
 
@@ -559,7 +581,7 @@ fn kill_refuses_protected_processes_with_the_reason() {
     for pid in ["0", "1", "4294967295", &own] {
         let output = machine.driver.output(&["kill", pid, "--yes", "--any"]);
         assert_eq!(code(&output), 1, "{pid}: {}", all(&output));
-        assert!(stdout(&output).starts_with("not ended: "), "{pid}: {}", all(&output));
+        assert!(stdout(&output).starts_with("not terminated: "), "{pid}: {}", all(&output));
         assert!(stdout(&output).contains(pid), "{pid}: {}", all(&output));
     }
     for wrong in ["-1", "python", "12@x", "12@", "4294967296", ""] {
@@ -589,7 +611,7 @@ fn kill_refuses_a_display_server() {
     driver.set_scenario(&format!("(gpus: [()], processes: [{row}])"));
     let output = driver.output(&["kill", &named(&display), "--yes"]);
     assert_eq!(code(&output), 1, "{}", all(&output));
-    assert!(stdout(&output).starts_with("not ended: ") && display.lives(), "{}", all(&output));
+    assert!(stdout(&output).starts_with("not terminated: ") && display.lives(), "{}", all(&output));
 }
 
 // ---- kb
@@ -689,7 +711,7 @@ fn configure(text: &str) {
 #[test]
 fn a_mistake_in_the_configuration_is_reported_with_file_line_and_suggestion() {
     configure("(\n  intervall: 2,\n)");
-    assert_refused(&oomdoctor(&["kb", "list"]), &["oomdoctor/config.ron:2:", "`interval`"]);
+    assert_refused(&oomdoctor(&["kb", "list"]), &["oomdoctor/config.ron:2:", "did you mean `interval`?"]);
 }
 
 #[test]
@@ -783,7 +805,7 @@ fn a_report_leaves_secrets_out_and_overwrites_a_file_only_with_force() {
     assert_eq!(code(&run(&to, log.as_bytes())), 0);
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     fs::write(&path, "mine").unwrap();
-    assert_refused(&run(&to, log.as_bytes()), &["is there already", "--force"]);
+    assert_refused(&run(&to, log.as_bytes()), &["exists", "--force"]);
     assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
     assert_eq!(code(&run(&[&to[..], &["--force"]].concat(), log.as_bytes())), 0);
     assert!(fs::read_to_string(&path).unwrap().starts_with("### Out of memory"));
@@ -832,4 +854,196 @@ fn kill_recognizes_a_threads_id() {
     let output = oomdoctor(&["kill", "--any", "--yes", &id]);
     let said = format!("{id} is a thread of process {own}");
     assert!(code(&output) == 1 && stdout(&output).contains(&said), "{}", all(&output));
+}
+
+// ---- mistakes, help and the last log
+
+/// What a mistake leads to: exit code 2, one line, and what was meant.
+#[track_caller]
+fn assert_meant(arguments: &[&str], meant: &str) {
+    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
+    let output = command.args(arguments).envs(homes()).timeout(PATIENCE).output().unwrap();
+    assert_refused(&output, &["did you mean", meant]);
+}
+
+#[test]
+fn a_mistyped_command_option_value_or_id_is_answered_with_the_likely_one() {
+    for (line, meant) in [
+        ("diagnos crash.log", "`diagnose`"),
+        ("psx", "`ps`"),
+        ("help kil", "`kill`"),
+        ("kb lst", "`list`"),
+        ("--thme dark", "`--theme`"),
+        ("fit llama3.1:8b --ctx 3", "`--context`"),
+        ("ps --jsn", "`--json`"),
+        ("kb list --literal", "`--literals`"),
+        ("kill -9 4242", "`--signal KILL`"),
+        ("kill 4242 --signal KIL", "`kill`"),
+        ("--theme high-contrst", "`high-contrast`"),
+        ("fit llama3.1:8b --engine olama", "`ollama`"),
+        ("fit llama3.1:8b --kv-type q8", "`q8_0`"),
+        ("fit llama3.1:8b --engine transformers --dtype bfloat", "`bfloat16`"),
+        ("fit lama3", "Llama-3.1-8B"),
+        ("diagnose --model lama3.1:8b x", "Llama-3.1-8B"),
+        ("schema diagnos", "`diagnose`"),
+        ("completions bsh", "`bash`"),
+        ("diagnose --tried smaller-bach x", "`smaller-batch`"),
+    ] {
+        assert_meant(&line.split(' ').collect::<Vec<_>>(), meant);
+    }
+    for (id, meant) in
+        [("pytorch/cuda-out-of-memry", "`pytorch/cuda-out-of-memory`"), ("cuda-out-of-mmory", "out-of-memory`")]
+    {
+        let output = oomdoctor(&["kb", "show", id]);
+        assert_eq!((code(&output), stdout(&output).as_str()), (1, ""));
+        assert!(stderr(&output).contains("did you mean") && stderr(&output).contains(meant), "{}", stderr(&output));
+    }
+    // Nothing is near these, so all values or the way to find one are named.
+    assert_refused(&oomdoctor(&["--theme", "drak"]), &["terminal, high-contrast"]);
+    assert_refused(&oomdoctor(&["diagnose", "--tried", "FXI", "x"]), &["diagnose --json"]);
+    assert_refused(&oomdoctor(&["ps", "--theme", "none"]), &["an option of `oomdoctor`"]);
+}
+
+#[test]
+fn a_file_with_the_name_of_no_command_is_a_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("diagnos");
+    fs::write(&log, TORCH).unwrap();
+    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
+    command.arg("diagnos").current_dir(folder.path()).envs(homes()).timeout(PATIENCE);
+    let output = command.output().unwrap();
+    assert_eq!(code(&output), 0, "{}", all(&output));
+    assert!(stdout(&output).contains("ran out of VRAM"), "{}", all(&output));
+}
+
+#[test]
+fn kill_takes_a_name_for_a_mistake_and_says_which_process_has_it() {
+    let machine = Machine::new();
+    let output = machine.driver.output(&["kill", "sleep", "--yes"]);
+    assert_refused(&output, &["is not a PID", &named(&machine.logged), &named(&machine.second)]);
+    let wrong = format!("{}@x", machine.second.pid());
+    assert_refused(&machine.driver.output(&["kill", &wrong, "--yes"]), &["did you mean", &named(&machine.second)]);
+}
+
+#[test]
+fn a_mistyped_environment_variable_and_a_value_in_one_are_named() {
+    let said = |name: &str, value: &str| {
+        let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
+        let output = command.args(["kb", "list", "vllm"]).env(name, value).envs(homes()).output().unwrap();
+        (code(&output), stderr(&output))
+    };
+    let (code, message) = said("OOMDOCTOR_KNOWLEDG", "/x");
+    assert!(code == 0 && message.contains("did you mean OOMDOCTOR_KNOWLEDGE?"), "{message}");
+    assert_eq!(said("OOMDOCTOR_MEMORY_HISTORY", "1"), (0, String::new()), "the hook's own");
+    let (code, message) = said("OOMDOCTOR_INTERVAL", "fast");
+    assert!(code == 2 && message.starts_with("oomdoctor: OOMDOCTOR_INTERVAL: `fast`"), "{message}");
+}
+
+/// Every command that `--help` of its parent lists, with the words that lead to it.
+fn commands() -> Vec<Vec<&'static str>> {
+    let mut all: Vec<Vec<&str>> = vec![vec![]];
+    all.extend(["diagnose", "report", "sample", "ps", "kill", "fit", "schema", "kb"].map(|command| vec![command]));
+    all.extend(["list", "show", "new", "check"].map(|command| vec!["kb", command]));
+    all
+}
+
+#[test]
+fn no_help_text_and_no_manual_page_has_a_banned_phrase() {
+    let mut pages = vec![("man".to_owned(), stdout(&oomdoctor(&["man"])))];
+    for command in commands() {
+        for flag in ["--help", "-h"] {
+            let arguments: Vec<&str> = command.iter().copied().chain([flag]).collect();
+            pages.push((arguments.join(" "), stdout(&oomdoctor(&arguments))));
+        }
+    }
+    let listed = stdout(&oomdoctor(&["--help"]));
+    for (_, page) in &pages {
+        assert!(page.len() > 200, "{page}");
+        let found = crate::wording::BANNED.find(page).map(|phrase| phrase.as_str());
+        assert_eq!(found, None, "{page}");
+    }
+    let names = listed.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next());
+    let listed: Vec<&str> = names.filter(|name| *name != "help").collect();
+    assert!(commands().iter().filter_map(|command| command.first()).all(|command| listed.contains(command)));
+}
+
+/// A state folder with a last log: one step was tried, one did not help, and a process was terminated.
+fn with_a_last_log() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join("oomdoctor");
+    fs::create_dir_all(&own).unwrap();
+    let step = |fix: &str, title: &str, mark: &str| json!({"id": {"fix": fix, "target": null}, "title": title, "mark": mark, "changes": null, "parts": [], "enough": false});
+    let run = json!({"pid": 5120, "name": "train.py (5120)", "most": 9 * GIB, "devices": [0], "seconds": 40,
+        "is_running": true, "past": 8 * GIB});
+    let story = json!({"origin": "crash.log", "behind": [
+        step("expandable-segments", "Enable expandable_segments", "Taken"),
+        step("smaller-batch", "Halve batch size", "DidNotHelp")],
+        "freed": ["jupyter (4242) exited: freed 11.2 GiB"], "new_run": run, "works": true});
+    fs::write(own.join("last.log"), format!("{story}\n{TORCH}")).unwrap();
+    folder
+}
+
+fn about_the_last_log(arguments: &[&str]) -> Output {
+    let state = with_a_last_log();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
+    command.args(arguments).args(["--nvml-library", "/nonexistent/libnvidia-ml.so.1"]).envs(homes());
+    let output = command.env("XDG_STATE_HOME", state.path()).stdin(Stdio::null()).output().unwrap();
+    assert_output_valid(arguments, &output);
+    assert_eq!(code(&output), 0, "{}", all(&output));
+    output
+}
+
+#[test]
+fn the_last_log_has_the_steps_that_were_taken_before_the_ones_ahead() {
+    for arguments in [&["diagnose", "--last"][..], &["--last"]] {
+        let text = stdout(&about_the_last_log(arguments));
+        let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
+        let done = [
+            "✓ Enable expandable_segments",
+            "✗ Halve batch size (did not help)",
+            "Seen: jupyter (4242) exited: freed 11.2 GiB",
+            "Seen: new process train.py (5120) used up to 9.0 GiB on GPU 0 for 40 s",
+            "Reported by the user: the job works",
+        ];
+        assert!(done.iter().all(|line| at(line) < at("\n1. ")), "{text}");
+    }
+    let json = parsed(&about_the_last_log(&["diagnose", "--last", "--json"]));
+    let steps = json["done"]["steps"].as_array().unwrap();
+    let outcomes: Vec<&Value> = steps.iter().map(|step| &step["outcome"]).collect();
+    assert_eq!(outcomes, ["tried", "did-not-help"]);
+    assert_eq!((json["done"]["seen"].as_array().unwrap().len(), &json["done"]["reported_working"]), (2, &json!(true)));
+    let ahead: Vec<&Value> = json["plan"].as_array().unwrap().iter().map(|step| &step["fix"]).collect();
+    assert!(!ahead.is_empty() && !ahead.contains(&&json!("smaller-batch")), "{ahead:?}");
+    assert!(!ahead.contains(&&json!("expandable-segments")), "{ahead:?}");
+}
+
+#[test]
+fn a_report_keeps_apart_what_was_seen_and_what_the_user_reported() {
+    let report = stdout(&about_the_last_log(&["report"]));
+    for line in [
+        "- Seen: jupyter (4242) exited: freed 11.2 GiB",
+        "- Seen: new process train.py (5120) used up to 9.0 GiB on GPU 0 for 40 s, past the 8.0 GiB",
+        "- Reported by the user: Halve batch size (did not help)",
+        "- Reported by the user: the job works",
+    ] {
+        assert!(report.contains(line), "{line}: {report}");
+    }
+}
+
+#[test]
+fn the_demo_keeps_no_last_log_and_its_report_says_that_it_is_one() {
+    let state = tempfile::tempdir().unwrap();
+    let line = format!("XDG_STATE_HOME='{}' \"$OOMDOCTOR\" --demo --interval 0.1", state.path().display());
+    let mut demo = Session::shell((140, 50), &line);
+    demo.wait_for_text(&["▸ 1 "]);
+    demo.send("W");
+    demo.wait_for_text(&["oomdoctor/report-"]);
+    demo.send("\x1b");
+    demo.wait_for_no(&["oomdoctor/report-"]);
+    demo.leave();
+    let files: Vec<_> =
+        fs::read_dir(state.path().join("oomdoctor")).unwrap().flatten().map(|file| file.path()).collect();
+    let [report] = &files[..] else { panic!("more than the report: {files:?}") };
+    let text = fs::read_to_string(report).unwrap();
+    assert!(text.starts_with("> **Demo:**"), "{text}");
 }

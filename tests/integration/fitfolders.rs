@@ -113,7 +113,7 @@ fn a_model_with_a_missing_file_is_only_an_estimate() {
         fs::rename(entry.path(), hub.join(entry.file_name())).unwrap();
     }
     let listed = String::from_utf8(fit(&card(23), home.path(), &[]).stdout).unwrap();
-    assert!(listed.contains("not all of it is here"), "{listed}");
+    assert!(listed.contains("incomplete"), "{listed}");
 }
 
 #[test]

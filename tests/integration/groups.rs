@@ -104,7 +104,7 @@ fn the_stream_and_ps_show_which_workers_belong_to_which_launcher() {
     assert_eq!(below, family.workers);
     let text = said(&driver.output(&["ps"]));
     assert!(text.contains("MPI launcher, 9.0 GiB with 2 workers"), "{text}");
-    assert!(text.contains(&format!("works for {}", family.pid())), "{text}");
+    assert!(text.contains(&format!("worker of {}", family.pid())), "{text}");
     let json: Snapshot = serde_json::from_slice(&driver.output(&["ps", "--json"]).stdout).unwrap();
     assert_eq!(json.launchers[0].key(), launcher.key());
 }
@@ -165,21 +165,22 @@ fn kill_of_a_launcher_lists_its_workers_and_signals_only_the_launcher() {
     let driver = family.driver();
     let output = driver.output(&["kill", &family.pid().to_string(), "--yes"]);
     assert_eq!(output.status.code(), Some(2), "no GPU lists it");
-    assert!(said(&output).contains("2 that work for it are; add --any"), "{}", said(&output));
+    assert!(said(&output).contains("only its 2 workers; add --any"), "{}", said(&output));
     let output = driver.output(&["kill", &family.pid().to_string(), "--yes", "--any", "--grace", "5"]);
     let text = said(&output);
     assert!(output.status.success(), "{text}");
     let [a, b] = [family.workers[0], family.workers[1]];
     assert!(text.contains(&format!("{a} (5.0 GiB), {b} (4.0 GiB)")), "{text}");
-    let command = text.lines().find_map(|line| line.split_once("to end all of them: oomdoctor kill --any ")).unwrap().1;
+    let command =
+        text.lines().find_map(|line| line.split_once("to terminate all of them: oomdoctor kill --any ")).unwrap().1;
     assert!(family.launcher_ends());
     assert!(family.lives(a) && family.lives(b), "nobody but who was meant");
     let rest: Vec<&str> = command.split(' ').filter(|target| !target.starts_with(&family.pid().to_string())).collect();
     assert_eq!(rest.len(), 2, "{command}");
     let output = driver.output(&[&["kill", "--yes"], &rest[..]].concat());
-    assert!(!said(&output).contains("works for"), "its launcher has gone");
+    assert!(!said(&output).contains("a worker of"), "its launcher has gone");
     assert!(output.status.success(), "{}", said(&output));
-    assert!(said(&output).contains("9.0 GiB of GPU memory came back"), "{}", said(&output));
+    assert!(said(&output).contains("freed 9.0 GiB"), "{}", said(&output));
 }
 
 #[test]
@@ -193,8 +194,8 @@ fn kill_of_a_whole_group_ends_the_launcher_first() {
             ["kill", "--yes", "--any", "--grace", "1"].into_iter().chain(targets.iter().map(String::as_str)).collect();
         let output = driver.output(&order);
         assert!(output.status.success(), "{}", said(&output));
-        assert!(!said(&output).contains("to end all of them"), "all are meant: {}", said(&output));
-        assert!(said(&output).contains(&format!("it works for MPI launcher ({})", family.pid())), "{}", said(&output));
+        assert!(!said(&output).contains("to terminate all of them"), "all are meant: {}", said(&output));
+        assert!(said(&output).contains(&format!("a worker of MPI launcher ({})", family.pid())), "{}", said(&output));
         assert!(family.launcher_ends() && !family.workers.iter().any(|pid| family.lives(*pid)));
     }
 }

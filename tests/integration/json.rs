@@ -18,12 +18,13 @@ use crate::support::machine::Machine;
 use crate::support::schema::{assert_valid, schema};
 
 /// What differs from machine to machine and from run to run.
-const VOLATILE: [&str; 18] = [
+const VOLATILE: [&str; 19] = [
     "boot_id",
     "container",
     "cpu_ticks",
     "group",
     "host",
+    "idle_seconds",
     "image",
     "managed_by",
     "parent_pid",

@@ -219,7 +219,7 @@ fn a_dumb_terminal_gets_the_plain_report() {
         let mut session = Session::shell(LARGE, &line);
         assert!(session.wait_for_exit(PATIENCE).success());
         let text = session.raw();
-        assert!(text.contains("can't show a full screen") && text.contains("4242"), "{text}");
+        assert!(text.contains("cannot show the full screen") && text.contains("4242"), "{text}");
         assert!(!text.contains("\x1b["), "{text:?}");
     }
 }

@@ -29,7 +29,7 @@ const REWRITTEN: [&str; 17] = [
     "tests",
 ];
 
-static BANNED: LazyLock<Regex> = LazyLock::new(|| {
+pub(super) static BANNED: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
         r"(?i)\b(holders?|lets? go|letting go|(?:give|gives|giving|gave|given) back|(?:come|comes|came) back|by whom|in the way|the cards?|found no room|must be found|has ended|asked to close|in its sight|that which)\b",
     )

@@ -29,7 +29,7 @@ pub enum Palette {
     /// The strongest contrasts: nothing dim, nothing gray.
     HighContrast,
     /// Distinct with any kind of color vision (after Okabe and Ito).
-    ColourBlind,
+    ColorBlind,
     None,
 }
 
@@ -38,7 +38,7 @@ impl Palette {
     pub const NAMES: [(&'static str, Palette); 4] = [
         ("terminal", Palette::Terminal),
         ("high-contrast", Palette::HighContrast),
-        ("colour-blind", Palette::ColourBlind),
+        ("color-blind", Palette::ColorBlind),
         ("none", Palette::None),
     ];
 

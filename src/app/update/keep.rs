@@ -19,8 +19,10 @@ pub(super) fn due(model: &mut Model) -> Option<Kept> {
     let grows = (model.input.pipe == Pipe::Open || followed) && !model.input.own && !model.leaving;
     if let Some((generation, kept)) = &model.kept {
         let same_log = *generation == model.input.generation;
+        // A run that uses more VRAM is no reason to write a large log again; the end of the session is.
+        let kept = if model.leaving { kept.clone() } else { kept.with_readings_of(&story) };
         // A log that grows differs in its time only.
-        let same_story = *kept == story || grows && Story { crashed_by: story.crashed_by, ..kept.clone() } == story;
+        let same_story = kept == story || grows && Story { crashed_by: story.crashed_by, ..kept } == story;
         if same_story && (same_log || grows) {
             return None;
         }
@@ -39,6 +41,8 @@ fn story_of(model: &Model) -> Story {
         behind: model.walk.behind.clone(),
         since: model.walk.since,
         freed: summary::freed(model),
+        new_run: summary::new_run(model),
+        progress: summary::progress(model),
         works: model.walk.works,
     }
 }

@@ -4,6 +4,7 @@
 use super::flags::FitArgs;
 use super::located::Located;
 use super::machine::Machine;
+use crate::cli::suggest::not_one_of;
 use crate::memory::engine::{ollama_context, with_ollamas_batch};
 use crate::memory::ggml::KV_TYPES;
 use crate::memory::{
@@ -21,6 +22,11 @@ pub(super) fn engine_of_dtype(dtype: &str) -> Option<Kind> {
         _ => return None,
     })
 }
+
+/// The types that transformers loads weights in.
+const DTYPES: [&str; 6] = ["auto", "float32", "float16", "bfloat16", "int8", "nf4"];
+/// The types that `--dtype` takes for training.
+const RECIPES: [&str; 5] = ["float32", "mixed", "bfloat16", "lora", "qlora"];
 
 /// From the command line, for a GPU among all of the machine's. The error says what to do.
 pub(super) fn engine(kind: Kind, args: &FitArgs, located: &Located, machine: &Machine) -> Result<Engine, String> {
@@ -53,8 +59,8 @@ pub(super) fn engine(kind: Kind, args: &FitArgs, located: &Located, machine: &Ma
         }
         Kind::Transformers => {
             let word = args.dtype.as_deref().unwrap_or("auto");
-            let dtype = Dtype::from_name(word)
-                .ok_or_else(|| format!("--dtype {word}: give auto, float32, float16, bfloat16, int8 or nf4"))?;
+            let dtype =
+                Dtype::from_name(word).ok_or_else(|| format!("--dtype: {}", not_one_of("type", word, DTYPES)))?;
             // What is quantized already is taken as it is.
             let dtype = if shape.storage == Storage::Quantised { Dtype::Checkpoint } else { dtype };
             let (context, max_memory) = (args.context, args.max_memory);
@@ -116,7 +122,7 @@ fn is_fp8(args: &FitArgs) -> bool {
 fn cache_type(word: &str) -> Result<GgmlType, String> {
     GgmlType::from_name(word)
         .filter(|kind| KV_TYPES.contains(&kind.name))
-        .ok_or_else(|| format!("{word} is no type of a KV cache here: give one of {}", KV_TYPES.join(", ")))
+        .ok_or_else(|| not_one_of("KV cache type", word, KV_TYPES))
 }
 
 fn llama_settings(args: &FitArgs, shape: &ModelShape) -> Result<Settings, String> {
@@ -148,6 +154,6 @@ fn recipe(word: &str, rank: u64) -> Result<Recipe, String> {
         "bf16" | "bfloat16" => Recipe::Pure16,
         "lora" => Recipe::Lora(rank),
         "qlora" | "nf4" => Recipe::Qlora(rank),
-        _ => return Err(format!("--dtype {word}: for training give float32, mixed, bfloat16, lora or qlora")),
+        _ => return Err(format!("--dtype: {}", not_one_of("type for training", word, RECIPES))),
     })
 }

@@ -149,7 +149,7 @@ fn as_text(lines: &[ListedModel], card: Option<&Card>, holders: &[Holder]) -> St
             for holder in holders {
                 let _ = writeln!(
                     out,
-                    "{}: {} holds {}; {}",
+                    "{}: {} uses {}; {}",
                     if holder.is_idle { "Idle" } else { "Not busy" },
                     holder.name,
                     holder.bytes,
@@ -158,13 +158,13 @@ fn as_text(lines: &[ListedModel], card: Option<&Card>, holders: &[Holder]) -> St
             }
             out.push('\n');
         }
-        None => out.push_str("No card's free memory can be read, so only sizes are known.\n\n"),
+        None => out.push_str("The free VRAM of no GPU can be read: only sizes are known.\n\n"),
     }
     if lines.is_empty() {
         out.push_str("No models were found in Ollama's store, the Hugging Face cache or LM Studio's folder. Name a model (such as llama3.1:8b), a GGUF file or a folder.\n");
     }
     for line in lines {
-        let partial = if line.not_all_here { "; not all of it is here" } else { "" };
+        let partial = if line.not_all_here { "; incomplete" } else { "" };
         let size = line.weights_bytes.map_or_else(|| "?".into(), |bytes| bytes.to_string());
         let _ = writeln!(out, "{size:>9}  {}: {}{partial}", line.name, fate(line, card.is_some()));
     }
@@ -173,23 +173,23 @@ fn as_text(lines: &[ListedModel], card: Option<&Card>, holders: &[Holder]) -> St
 
 fn fate(line: &ListedModel, has_card: bool) -> String {
     match (line.largest_context, line.gpu_layers, &line.why_not_known) {
-        (_, _, Some(trouble)) => format!("not known: {trouble}"),
+        (_, _, Some(trouble)) => format!("unknown: {trouble}"),
         (Some(tokens), ..) => {
-            let over = line.cards.map(|count| format!(" over {count} cards")).unwrap_or_default();
+            let over = line.cards.map(|count| format!(" on {count} GPUs")).unwrap_or_default();
             format!("fits with up to {} tokens of context{over}", tokens_in_words(tokens))
         }
         (None, Some(count), _) if count > 0 => {
             format!("{count} of {} layers fit{}", line.all_layers, once_free(line))
         }
         _ if has_card => format!("does not fit{}", once_free(line)),
-        _ => "not known".into(),
+        _ => "unknown".into(),
     }
 }
 
 fn once_free(line: &ListedModel) -> String {
     match line.largest_context_after {
         Some(tokens) => {
-            format!("; whole with up to {} tokens once what is idle has ended", tokens_in_words(tokens))
+            format!("; whole with up to {} tokens once idle processes exit", tokens_in_words(tokens))
         }
         None => String::new(),
     }

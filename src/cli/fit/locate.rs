@@ -21,7 +21,7 @@ pub(super) fn locate(name: &str, meant: &Meant) -> Result<Located, String> {
         return at_path(path);
     }
     if name.ends_with(".gguf") || name.starts_with(['/', '.', '~']) || path.is_absolute() {
-        return Err(format!("{name} is not there: give a GGUF file, a folder with config.json, or a model's name"));
+        return Err(format!("{name} does not exist; name a GGUF file, a folder with config.json, or a model"));
     }
     match stores::find(name) {
         Some(found) => in_store(&found),
@@ -61,7 +61,7 @@ pub(super) fn encoder(file: &Path) -> Result<(u64, u64), String> {
     let Gguf { metadata, tensors } = read_gguf(file)?;
     if tensors.iter().any(|tensor| tensor.name == "token_embd.weight") {
         let file = file.display();
-        return Err(format!("{file} is a language model and no image encoder: give the file with mmproj in its name"));
+        return Err(format!("{file} is a language model, not an image encoder; name the file with mmproj in its name"));
     }
     let weights = tensors.iter().fold(0, |sum: u64, tensor| sum.saturating_add(tensor.bytes));
     Ok((weights, compute_bytes(&metadata)))
@@ -72,8 +72,9 @@ fn from_table(name: &str, meant: &Meant) -> Result<Located, String> {
     let Some((row, called)) = table::called(rows, name) else {
         let near = table::suggestion(rows, name);
         return Err(format!(
-            "{} is not on this machine and not in the table of models: give a GGUF file, a folder with config.json, or another name{near}",
-            harmless(name)
+            "{} is neither on this machine nor in the table of models{}",
+            harmless(name),
+            if near.is_empty() { "; name a GGUF file, a folder with config.json, or another model" } else { &near }
         ));
     };
     let doubt = if row.unverified.is_empty() {
@@ -87,7 +88,7 @@ fn from_table(name: &str, meant: &Meant) -> Result<Located, String> {
         shape.quantization = Some(meant.shown.clone());
         meant.why.clone()
     } else {
-        format!("{mix}, in which it is given out")
+        format!("{mix}, in which it is published")
     };
     let note = format!("no file of it was found here: figures of {called} from the table, {taken}{doubt}");
     Ok(Located { note: Some(note), ..Located::new(shape, None, Source::Table) })
@@ -103,7 +104,7 @@ fn gguf_file(path: &Path) -> Result<Located, String> {
     let gguf = with_parts(path, first)?;
     let shape = ModelShape { storage: Storage::Gguf, ..from_gguf(&gguf) };
     let beside = encoder_beside(path)
-        .map(|file| format!("an image encoder lies beside it: with --mmproj {} it is counted in", file.display()));
+        .map(|file| format!("its folder contains an image encoder; --mmproj {} counts it in", file.display()));
     // llama.cpp is given the first part.
     let parts = path.file_name().and_then(|name| split_names(name.to_str()?));
     let first = parts.and_then(|names| names.into_iter().next()).map(|name| path.with_file_name(name));
@@ -154,11 +155,11 @@ fn folder(path: &Path) -> Result<Located, String> {
     let models: Vec<&PathBuf> = models.collect();
     match models.as_slice() {
         [only] => gguf_file(only),
-        [] => Err(format!("{} holds no GGUF file and no config.json", path.display())),
+        [] => Err(format!("{} contains no GGUF file and no config.json", path.display())),
         several => {
             let names: Vec<String> =
                 several.iter().filter_map(|file| Some(file.file_name()?.to_string_lossy().into_owned())).collect();
-            Err(format!("{} holds several models: name one of {}", path.display(), names.join(", ")))
+            Err(format!("{} contains several models; name one of {}", path.display(), names.join(", ")))
         }
     }
 }

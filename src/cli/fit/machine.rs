@@ -38,7 +38,7 @@ impl Machine {
             Some(most) => (most.to_vec(), None),
             // Of a run on many machines each GPU is like this one.
             None if matches!(engine, Engine::Train(_)) => (chosen, None),
-            None => (Vec::new(), Some(format!("it is to run on {ranks} cards and this machine has {there}"))),
+            None => (Vec::new(), Some(format!("it needs {ranks} GPUs and this machine has {there}"))),
         }
     }
 
@@ -79,7 +79,7 @@ pub(super) fn machine(sampling: &Sampling, wish: Option<u32>) -> Result<Machine,
     let chosen = match wish {
         Some(index) if !cards.is_empty() => {
             let found = cards.iter().find(|card| card.index == index);
-            Some(found.ok_or_else(|| format!("there is no GPU {index} that can be read"))?)
+            Some(found.ok_or_else(|| format!("there is no readable GPU {index}; `oomdoctor ps` lists the GPUs"))?)
         }
         _ => most_free_first(&cards).first().copied(),
     };
@@ -103,7 +103,7 @@ fn cards(snapshot: &Snapshot) -> (Vec<Card>, Option<String>) {
     let cards: Vec<Card> = cards.collect();
     let why = match &snapshot.driver {
         Driver::Unavailable { unavailable } => unavailable.clone(),
-        Driver::Available { .. } => "no card's free memory can be read".into(),
+        Driver::Available { .. } => "the free VRAM of no GPU can be read".into(),
     };
     let why = cards.is_empty().then_some(why);
     (cards, why)

@@ -4,6 +4,7 @@
 
 use super::flags::FitArgs;
 use super::located::{Located, Source};
+use crate::cli::suggest::not_one_of;
 use crate::memory::quant::{self, Shape};
 use crate::memory::{Is, Kind, Storage, weights};
 
@@ -75,21 +76,28 @@ fn of_file(dtype: &str) -> Result<Meant, String> {
     };
     let mix = mix.ok_or_else(|| {
         let known = quant::plain().collect::<Vec<_>>().join(", ");
-        format!("--dtype {dtype}: give one of {known}, or Unsloth's UD-Q4_K_XL and others")
+        format!("--dtype: there is no quantization `{dtype}`; give one of {known}, or Unsloth's UD-Q4_K_XL and others")
     })?;
     let same = mix.eq_ignore_ascii_case(dtype);
-    Ok(Meant::new(mix, if same { format!("{mix} as you say") } else { format!("{mix}, which {dtype} usually means") }))
+    Ok(Meant::new(
+        mix,
+        if same { format!("{mix} as requested") } else { format!("{mix}, which {dtype} usually means") },
+    ))
 }
 
 fn of_checkpoint(dtype: &str, named: &str) -> Result<Meant, String> {
     let half = ["auto", "bfloat16", "float16", "half", "bf16", "fp16"].contains(&dtype.to_lowercase().as_str());
     if half {
-        return Ok(Meant::new(named, format!("{named} as you say")));
+        return Ok(Meant::new(named, format!("{named} as requested")));
     }
     let few = quant::in_name(&format!("model-{dtype}")).filter(|(_, mix)| quant::of_checkpoint(mix));
-    let (word, mix) =
-        few.ok_or_else(|| format!("--dtype {dtype}: give auto, bfloat16, float16, fp8, awq, gptq or nvfp4"))?;
-    Ok(Meant::of_checkpoint(mix, &word, format!("{} bits a weight as you say ({dtype})", bits(mix))))
+    let (word, mix) = few.ok_or_else(|| {
+        format!(
+            "--dtype: {}",
+            not_one_of("type", dtype, ["auto", "bfloat16", "float16", "fp8", "awq", "gptq", "nvfp4"])
+        )
+    })?;
+    Ok(Meant::of_checkpoint(mix, &word, format!("{} bits a weight as requested ({dtype})", bits(mix))))
 }
 
 /// Bits of most weights.
@@ -173,9 +181,9 @@ mod tests {
             ("Qwen/Qwen2.5-32B-Instruct-GPTQ-Int8", "FP8", "INT8", "8 bits a weight, as INT8 in its name says"),
             ("Qwen/Qwen2.5-32B-Instruct-AWQ|--engine|llama.cpp", "Q4_K_M", "Q4_K_M", "nearest to AWQ"),
             ("qwen3-8b|--dtype|q6", "Q6_K", "Q6_K", "which q6 usually means"),
-            ("qwen3-8b|--dtype|UD-Q5_K_XL", "UD-Q5_K_XL", "UD-Q5_K_XL", "as you say"),
+            ("qwen3-8b|--dtype|UD-Q5_K_XL", "UD-Q5_K_XL", "UD-Q5_K_XL", "as requested"),
             ("qwen3-8b|--dtype|Q4_K_XL", "UD-Q4_K_XL", "UD-Q4_K_XL", "which Q4_K_XL usually means"),
-            ("qwen3-8b|--engine|vllm|--dtype|awq", "4-bit", "AWQ", "4 bits a weight as you say"),
+            ("qwen3-8b|--engine|vllm|--dtype|awq", "4-bit", "AWQ", "4 bits a weight as requested"),
             ("qwen3-8b|--engine|vllm", "BF16", "BF16", "assumed"),
             ("mixtral", "Q4_0", "Q4_0", "Ollama's library has it"),
             ("llama3.2:1b", "Q8_0", "Q8_0", "Ollama's library has it"),

@@ -22,7 +22,7 @@ use crate::units::Bytes;
 /// Read in Ollama's docs/faq.mdx on 2026-11-21.
 const AS_A_SERVICE: &str = "where Ollama runs as a service already, its variables are set there: sudo systemctl edit ollama.service, below [Service] a line Environment=\"NAME=VALUE\" for each, then sudo systemctl daemon-reload and sudo systemctl restart ollama";
 const OF_ITS_MODELFILE: &str = "the model's Modelfile sets num_ctx, before which OLLAMA_CONTEXT_LENGTH does nothing: /set parameter counts for one conversation, PARAMETER num_ctx in the Modelfile for all";
-const ON_NO_LAYERS: &str = "with no layers on the card a GPU build still computes long prompts there: its compute buffer and the driver's context are what this takes";
+const ON_NO_LAYERS: &str = "with no layers on the GPU, a GPU build still computes long prompts there: this is its compute buffer and the driver's context";
 
 /// DeepSeek-Coder-V2-Lite at 16384 tokens took 4320 MiB instead of 486 from Ollama's file.
 const OLD_LATENT: &str = "a file of it that was converted before April 2025, as Ollama has of deepseek-v2 and deepseek-coder-v2, caches about nine times as much";
@@ -104,12 +104,12 @@ fn pool(answer: &Answer) -> Option<String> {
     match &answer.engine {
         Engine::Vllm(serving) => {
             let tokens = vllm::pool_tokens(shape, serving, card.total).filter(|tokens| *tokens > 0)?;
-            Some(format!("vLLM gives its pool what is left of the share: about {tokens} tokens here"))
+            Some(format!("vLLM uses the rest of its share as the KV cache: about {tokens} tokens here"))
         }
         Engine::Sglang(serving) => {
             let tokens = sglang::tokens(shape, serving, card.free).ok().filter(|tokens| *tokens > 0)?;
             Some(format!(
-                "SGLang gives its pool what the weights leave of the share: about {tokens} tokens here. It starts with fewer than the context, too, and then refuses longer requests"
+                "SGLang uses what the weights leave of its share as the KV cache: about {tokens} tokens here. With fewer than the context it starts, and refuses longer requests"
             ))
         }
         _ => None,
@@ -134,7 +134,7 @@ fn repository(answer: &Answer) -> Option<String> {
     };
     let total = engine.estimate(&there.shape).total()?;
     Some(format!(
-        "a repository of that name holds safetensors as a rule, and llama.cpp runs GGUF files: one was assumed. As it is ({mix}) it takes about {total}{fits} in vLLM: oomdoctor fit {} --engine vllm, or --engine transformers",
+        "such a repository usually contains safetensors, and llama.cpp runs GGUF files: one was assumed. As it is ({mix}) it takes about {total}{fits} in vLLM: oomdoctor fit {} --engine vllm, or --engine transformers",
         quoted(&harmless(model))
     ))
 }
@@ -191,7 +191,7 @@ fn marlin(engine: &Engine, shape: &ModelShape) -> Option<String> {
     let Engine::Vllm(serving) = engine else { return None };
     let more = Bytes(vllm::padding(shape, serving)?);
     Some(format!(
-        "on cards before Hopper, such as A100, vLLM runs these experts with Marlin kernels, which pad them: about {more} more on each card"
+        "on GPUs before Hopper, such as A100, vLLM runs these experts with Marlin kernels, which pad them: about {more} more on each GPU"
     ))
 }
 

@@ -42,11 +42,11 @@ pub(super) fn laid_out(
 fn as_asked(args: &FitArgs, engine: &Engine, shape: &ModelShape, cards: &[Card]) -> Result<Option<Spread>, String> {
     let asked = !args.tensor_split.is_empty() || matches!(args.split_mode, Some(SplitMode::Layer | SplitMode::Row));
     let Engine::LlamaCpp(settings) = engine else {
-        return if asked { Err("--tensor-split and --split-mode are llama.cpp's".into()) } else { Ok(None) };
+        return if asked { Err("--tensor-split and --split-mode work with llama.cpp only".into()) } else { Ok(None) };
     };
     if !cards.is_empty() && args.main_gpu >= cards.len() {
         return Err(format!(
-            "--main-gpu {}: the card is not here; counted from 0 there are {}",
+            "--main-gpu {}: there is no such GPU; this machine has {}, counted from 0",
             args.main_gpu,
             cards.len()
         ));
@@ -87,10 +87,10 @@ fn flags(args: &FitArgs, mode: Mode) -> String {
 fn cards_named(args: &FitArgs, cards: &[Card]) -> Result<usize, String> {
     let wanted = if args.tensor_split.is_empty() { cards.len() } else { args.tensor_split.len() };
     if wanted > cards.len() || cards.is_empty() {
-        return Err(format!("--tensor-split names {wanted} cards and {} can be read", cards.len()));
+        return Err(format!("--tensor-split names {wanted} GPUs, but this machine has {} readable ones", cards.len()));
     }
     if args.main_gpu >= wanted {
-        return Err(format!("--main-gpu {}: there are {wanted} cards, counted from 0", args.main_gpu));
+        return Err(format!("--main-gpu {}: --tensor-split names {wanted} GPUs, counted from 0", args.main_gpu));
     }
     Ok(wanted)
 }
@@ -107,13 +107,13 @@ fn instead(
     if let Some(better) = split::fitting(shape, settings, free) {
         let shares: Vec<String> = better.iter().map(u64::to_string).collect();
         let flags = format!("-sm layer -ts {}", shares.join(","));
-        return Some(("layers shared out by what is free".to_owned(), flags));
+        return Some(("layers split by free VRAM".to_owned(), flags));
     }
     let count = largest(1, shape.units(), |count| {
         let few = Settings { gpu_layers: Some(count), ..*settings };
         split::over(shape, &few, mode, shares, args.main_gpu).is_ok_and(|taken| split::fits(&taken, free))
     })?;
-    Some((format!("{count} of {} layers on the cards", shape.units()), format!("{} -ngl {count}", flags(args, mode))))
+    Some((format!("{count} of {} layers on the GPUs", shape.units()), format!("{} -ngl {count}", flags(args, mode))))
 }
 
 /// llama.cpp or Ollama over all GPUs, as they do by themselves. What would fit instead is among the choices.

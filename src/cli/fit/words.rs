@@ -128,14 +128,8 @@ fn free_then(held: &[Held]) -> String {
         let names: Vec<String> =
             held.holders.iter().map(|holder| format!("{} with {}", holder.name, holder.bytes)).collect();
         let on_card = if several { format!(" on GPU {}", held.card.index) } else { String::new() };
-        let have = if names.len() == 1 { "has" } else { "have" };
-        let _ = writeln!(
-            out,
-            "  {:<13} {}{on_card}, once {} {have} ended",
-            "free then",
-            held.free_after(),
-            in_words(&names)
-        );
+        let exit = if names.len() == 1 { "exits" } else { "exit" };
+        let _ = writeln!(out, "  {:<13} {}{on_card}, once {} {exit}", "free then", held.free_after(), in_words(&names));
     }
     out
 }
@@ -169,7 +163,7 @@ fn sentence_of(answer: &Answer, spread: &Spread) -> String {
     if spread.fits {
         let by_itself = if let Engine::Ollama(_) = answer.engine { ", which Ollama gives it by itself" } else { "" };
         return format!(
-            "It fits: each card has room for its share and keeps the 1 GiB free that {} wants{by_itself}.",
+            "It fits: each GPU has room for its share and the 1 GiB that {} keeps free{by_itself}.",
             answer.engine.who_wants()
         );
     }
@@ -182,15 +176,15 @@ fn sentence_of(answer: &Answer, spread: &Spread) -> String {
     let tight = spread.cards.iter().all(|(card, share)| share.total() <= card.free);
     let verdict = if tight { "It is too tight" } else { "It does not fit" };
     let wants = format!("with the 1 GiB that {} wants free on each", answer.engine.who_wants());
-    let in_the_way = answer.in_the_way();
+    let may_exit = answer.in_the_way();
     let words = spread.instead.as_ref().map(|(words, _)| words);
     let instead = match words.or_else(|| answer.best().map(|choice| &choice.change)) {
-        Some(words) if in_the_way.is_empty() => format!(" With {words} it fits."),
+        Some(words) if may_exit.is_empty() => format!(" With {words} it fits."),
         Some(words) => format!(" Without that, with {words} it fits."),
-        None if in_the_way.is_empty() => " I know no change that makes it fit.".into(),
+        None if may_exit.is_empty() => " No known change makes it fit.".into(),
         None => String::new(),
     };
-    let once_ended = once_ended(&in_the_way);
+    let once_ended = once_ended(&may_exit);
     let free: Vec<Bytes> = spread.cards.iter().map(|(card, _)| card.free).collect();
     let own = tight && spread.by_free;
     let own = if own { answer.engine.by_itself(&answer.located.shape, &free) } else { String::new() };
@@ -198,16 +192,13 @@ fn sentence_of(answer: &Answer, spread: &Spread) -> String {
 }
 
 /// Whose end makes it fit; nothing where nobody's does.
-fn once_ended(in_the_way: &[&Holder]) -> String {
-    if in_the_way.is_empty() {
+fn once_ended(may_exit: &[&Holder]) -> String {
+    if may_exit.is_empty() {
         return String::new();
     }
-    let names: Vec<String> = in_the_way.iter().map(|holder| holder.name.clone()).collect();
-    let (have, they) = if names.len() == 1 { ("has", "it is") } else { ("have", "they are") };
-    format!(
-        " It fits once {} {have} ended: not busy in the last sample, so check first that {they} idle.",
-        in_words(&names)
-    )
+    let names: Vec<String> = may_exit.iter().map(|holder| holder.name.clone()).collect();
+    let (exit, they) = if names.len() == 1 { ("exits", "it is") } else { ("exit", "they are") };
+    format!(" It fits once {} {exit}. Not busy in the last sample: check first that {they} idle.", in_words(&names))
 }
 
 /// "a", "a and b", "a, b and c".
@@ -255,16 +246,16 @@ pub(super) fn sentence(answer: &Answer) -> String {
 fn not_known(answer: &Answer) -> String {
     let why = answer.why_not_known.as_deref().unwrap_or("a figure is missing");
     match (answer.estimate.total(), answer.estimate.weights.bytes, &answer.card) {
-        (Some(total), ..) => format!("It takes about {total}. Whether it fits is not known: {why}."),
+        (Some(total), ..) => format!("It takes about {total}. Whether it fits is unknown: {why}."),
         // What is known may be enough to say no.
         (None, Some(weights), Some(card)) if weights > card.free => {
             let (free, index) = (card.free, card.index);
             format!(
-                "It does not fit whole: its weights alone take {weights} and {free} are free on GPU {index}. The rest is not known: {why}."
+                "It does not fit whole: its weights alone take {weights} and {free} are free on GPU {index}. The rest is unknown: {why}."
             )
         }
-        (None, Some(weights), _) => format!("Its weights alone take {weights}. Whether it fits is not known: {why}."),
-        (None, None, _) => format!("Whether it fits is not known: {why}."),
+        (None, Some(weights), _) => format!("Its weights alone take {weights}. Whether it fits is unknown: {why}."),
+        (None, None, _) => format!("Whether it fits is unknown: {why}."),
     }
 }
 
@@ -272,12 +263,12 @@ fn not_known(answer: &Answer) -> String {
 fn why_not(answer: &Answer, total: Bytes, card: &Card) -> String {
     let (engine, free, index) = (&answer.engine, card.free, card.index);
     if let Some((needs, there)) = answer.lacks_ram.zip(answer.machine.host_available()) {
-        return format!("It fits on the card and not in RAM: about {needs} is needed there, and {there} is available.");
+        return format!("It fits in VRAM but not in RAM: about {needs} is needed there, and {there} is available.");
     }
     if total > free {
         let each = match engine.ranks() {
             1 => String::new(),
-            ranks => format!(" on each of {ranks} cards"),
+            ranks => format!(" on each of {ranks} GPUs"),
         };
         let missing = total.less(free);
         return format!(
@@ -302,15 +293,15 @@ fn not_within(engine: &Engine, card: &Card) -> String {
             let of = share_in_words(serving.utilization);
             if allowed > card.free {
                 let free = card.free;
-                format!("It does not fit: vLLM's share is {allowed} ({of} of the card) and only {free} are free.")
+                format!("It does not fit: vLLM's share is {allowed} ({of} of the VRAM) and only {free} are free.")
             } else {
-                format!("It does not fit within vLLM's share of the card: {allowed} ({of} of it).")
+                format!("It does not fit within vLLM's share of the VRAM: {allowed} ({of} of it).")
             }
         }
         Engine::Sglang(serving) => {
             let of = format!("{}.{:03}", serving.fraction / 1000, serving.fraction % 1000);
             format!(
-                "It does not fit the way SGLang shares out what is free: {of} of it to weights and KV cache, the rest to prefills and CUDA graphs."
+                "It does not fit as SGLang splits the free VRAM: {of} of it for weights and KV cache, the rest for prefill and CUDA graphs."
             )
         }
         _ => "It does not fit.".to_owned(),
@@ -335,15 +326,15 @@ fn in_words_only(choice: &Choice) -> String {
 
 /// Whose end makes it fit, and which change does.
 fn ways_out(answer: &Answer) -> String {
-    let in_the_way = answer.in_the_way();
-    let mut text = once_ended(&in_the_way);
+    let may_exit = answer.in_the_way();
+    let mut text = once_ended(&may_exit);
     match answer.best() {
         Some(choice) => {
             let takes = choice.total.map(|total| format!(" takes about {total} and")).unwrap_or_default();
-            let without = if in_the_way.is_empty() { "With" } else { "Without that, with" };
+            let without = if may_exit.is_empty() { "With" } else { "Without that, with" };
             let _ = write!(text, " {without} {} it{takes} fits.{}", choice.change, in_words_only(choice));
         }
-        None if in_the_way.is_empty() => text.push_str(" I know no change that makes it fit."),
+        None if may_exit.is_empty() => text.push_str(" No known change makes it fit."),
         None => {}
     }
     text
@@ -357,7 +348,7 @@ fn once_emptied(answer: &Answer, card: &Card) -> String {
     let emptied = Card { free, ..card.clone() };
     match fits(&answer.engine, &answer.located.shape, Some(&emptied)) {
         Some(true) => {
-            format!(" With {free} free, once what holds the card has ended (see `oomdoctor ps`), it fits as it is.")
+            format!(" It fits as it is once {free} are free: other processes use the VRAM now (see `oomdoctor ps`).")
         }
         _ => String::new(),
     }

@@ -1,4 +1,4 @@
-//! Owns the JSON of `oomdoctor ps`: a reading in which each process also has its activity.
+//! Owns the JSON of `oomdoctor ps`: the last reading, in which each process also has its activity.
 
 use std::borrow::Cow;
 
@@ -6,9 +6,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
+use super::Watched;
 use crate::gpu::activity::{Activity, ActivityWord};
 use crate::gpu::usage::gpu_percent;
-use crate::gpu::{Device, Driver, GpuProcess, Holder, Host, SCHEMA, Snapshot, Vantage};
+use crate::gpu::{Device, Driver, GpuProcess, Holder, Host, SCHEMA, Vantage};
 use crate::units::WallTime;
 
 /// What `oomdoctor ps --json` prints: a machine's GPUs and their processes at one moment.
@@ -34,13 +35,14 @@ pub(in crate::cli) struct Listing<'a> {
 }
 
 impl Listing<'_> {
-    pub(super) fn of(snapshot: &Snapshot) -> Listing<'_> {
+    pub(super) fn of(watched: &Watched) -> Listing<'_> {
+        let snapshot = &watched.snapshot;
         Listing {
             schema: SCHEMA,
             taken_at: snapshot.taken_at,
             host: &snapshot.host,
             driver: &snapshot.driver,
-            devices: snapshot.devices.iter().map(ListedDevice).collect(),
+            devices: snapshot.devices.iter().map(|device| ListedDevice { device, watched }).collect(),
             holders: &snapshot.holders,
             launchers: &snapshot.launchers,
             unseen_processes: snapshot.unseen_processes,
@@ -50,15 +52,18 @@ impl Listing<'_> {
 }
 
 /// A device with [`ListedProcess`] in place of its processes.
-struct ListedDevice<'a>(&'a Device);
+struct ListedDevice<'a> {
+    device: &'a Device,
+    watched: &'a Watched,
+}
 
 /// The field of a device that is printed as [`ListedProcess`].
 const PROCESSES: &str = "processes";
 
 impl Serialize for ListedDevice<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let device = self.0;
-        let processes = device.processes.iter().map(|process| ListedProcess::of(device, process));
+        let ListedDevice { device, watched } = self;
+        let processes = device.processes.iter().map(|process| ListedProcess::of(watched, device, process));
         let mut map = serializer.serialize_map(None)?;
         device.write_fields(&mut map, PROCESSES)?;
         map.serialize_entry(PROCESSES, &processes.collect::<Vec<_>>())?;
@@ -85,18 +90,28 @@ impl JsonSchema for ListedDevice<'_> {
 struct ListedProcess<'a> {
     #[serde(flatten)]
     process: &'a GpuProcess,
-    /// Never `idle`, which one reading can't show.
+    /// Whether it worked while it was watched, which `idle_seconds` tells.
     activity: ActivityWord,
     /// Its share of the GPU's compute time in the last sample period; null where it is unknown.
     gpu_percent: Option<u32>,
+    /// Its CPU time between the two readings, in percent of one core; null where it is unknown.
+    cpu_percent: Option<u64>,
+    /// How long it was seen to use neither GPU nor CPU; null unless it is idle. A training job can pause longer than that.
+    idle_seconds: Option<u64>,
 }
 
 impl ListedProcess<'_> {
-    fn of<'a>(device: &Device, process: &'a GpuProcess) -> ListedProcess<'a> {
+    fn of<'a>(watched: &Watched, device: &Device, process: &'a GpuProcess) -> ListedProcess<'a> {
+        let activity = watched.activity(device, process);
         ListedProcess {
             process,
-            activity: Activity::of(None, Some(device), process).into(),
+            activity: activity.into(),
             gpu_percent: gpu_percent(Some(device), process),
+            cpu_percent: watched.cpu_percent(process),
+            idle_seconds: match activity {
+                Activity::Idle(time) => Some(time.as_secs()),
+                Activity::Busy(_) | Activity::Unknown => None,
+            },
         }
     }
 }

@@ -155,12 +155,18 @@ fn alike(one: &str, other: &str) -> bool {
     one.len().min(other.len()) > 2 && strsim::osa_distance(one, other) < 2
 }
 
+/// Whether a version is one of this major version: `3.1` of `3`.
+fn is_later_version(version: &str, major: &str) -> bool {
+    major.chars().all(|c| c.is_ascii_digit()) && version.strip_prefix(major).is_some_and(|rest| rest.starts_with('.'))
+}
+
 /// How likely a name is meant by these words; 0 for not at all.
 fn likeness(asked: &[String], name: &[String]) -> u64 {
     let said: u64 = asked
         .iter()
         .map(|word| match () {
             () if name.contains(word) => 4 + 2 * u64::from(tells_size(word)),
+            () if name.iter().any(|own| is_later_version(own, word)) => 2,
             () if word.starts_with(|c: char| c.is_ascii_digit()) => 0,
             () if name.iter().any(|own| alike(word, own)) => 3,
             () => 0,
@@ -190,7 +196,7 @@ pub fn near<'a>(rows: &'a [Figures], query: &str) -> Vec<&'a str> {
 /// What to add to a refusal, with the few that are likeliest; nothing where none is.
 pub fn suggestion(rows: &[Figures], query: &str) -> String {
     let near: Vec<&str> = near(rows, query).into_iter().take(MOST).collect();
-    if near.is_empty() { String::new() } else { format!("; perhaps {}", near.join(", ")) }
+    if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(", ")) }
 }
 
 #[cfg(test)]
@@ -474,7 +480,9 @@ mod near_tests {
             assert_eq!(find(rows, query), None, "{query}");
             assert_eq!(near(rows, query).first().copied(), Some(first), "{query}: {:?}", near(rows, query));
         }
-        assert!(suggestion(rows, "70b").starts_with("; perhaps Llama-3.3-70B, "));
+        assert!(suggestion(rows, "70b").starts_with("; did you mean Llama-3.3-70B, "));
+        let family = near(rows, "lama3");
+        assert!(family.iter().take(MOST).all(|name| name.starts_with("Llama-3")), "{family:?}");
         assert!(near(rows, "qwen").first().is_some_and(|name| name.starts_with("Qwen3.")), "{:?}", near(rows, "qwen"));
         for nothing in ["zebra-8b", "", "x", "-"] {
             assert_eq!(near(rows, nothing), Vec::<&str>::new(), "{nothing}");

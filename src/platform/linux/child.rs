@@ -33,6 +33,13 @@ impl<R: Read + AsFd> Output<R> {
     }
 }
 
+impl<R> Output<R> {
+    /// Reading fails with `TimedOut` from then on.
+    pub(crate) fn wait_until(&mut self, deadline: Instant) {
+        self.deadline = Some(deadline);
+    }
+}
+
 impl<R: Read + AsFd> Read for Output<R> {
     fn read(&mut self, block: &mut [u8]) -> io::Result<usize> {
         loop {

@@ -1,9 +1,9 @@
 //! Owns reading this machine once, safely: the sampler runs as a child process with a deadline, since a driver call
 //! may hang for ever and could then not even be interrupted.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Take};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::child::{LastWords, Output, end_group, ended};
@@ -43,10 +43,21 @@ fn complaint(said: &str) -> String {
 
 /// One reading of this machine within 2 s. Blocks for that long at most, whatever the driver does.
 pub(crate) fn read_one_snapshot(sampling: &Sampling) -> Result<Snapshot, LiveError> {
-    let mut child = sampler(sampling, Some(1)).stderr(Stdio::piped()).spawn()?;
+    readings(sampling, 1).map(|(first, _)| first)
+}
+
+/// The same, and a second reading one interval later, which shows what each process did meanwhile. There is none if no
+/// process is listed or the driver stops answering.
+pub(crate) fn read_two_snapshots(sampling: &Sampling) -> Result<(Snapshot, Option<Snapshot>), LiveError> {
+    readings(sampling, 2)
+}
+
+fn readings(sampling: &Sampling, count: u64) -> Result<(Snapshot, Option<Snapshot>), LiveError> {
+    let mut child = sampler(sampling, Some(count)).stderr(Stdio::piped()).spawn()?;
     let deadline = Instant::now() + DEADLINE;
     let words = child.stderr.take().map(|errors| LastWords::of(&child, errors));
-    let result = match read_lines(&mut child, deadline) {
+    let mut lines = Lines::of(&mut child, deadline)?;
+    let result = match lines.first_two() {
         Ok(Some([header, snapshot])) => parse_lines(&header, &snapshot).map_err(LiveError::NotUnderstood),
         Ok(None) => {
             // A child that still runs has closed its output and reports nothing more.
@@ -57,6 +68,11 @@ pub(crate) fn read_one_snapshot(sampling: &Sampling) -> Result<Snapshot, LiveErr
         Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(LiveError::DriverDoesNotAnswer),
         Err(error) => Err(error.into()),
     };
+    let result = result.map(|first| {
+        let is_worth_it = count > 1 && first.devices.iter().any(|device| !device.processes.is_empty());
+        let second = if is_worth_it { lines.next_within(sampling.interval + DEADLINE) } else { None };
+        (first, second)
+    });
     // The child is not waited for: within a driver call, such as closing it, it may outlive any signal for a while.
     end_group(&mut child);
     child.try_wait().ok();
@@ -100,15 +116,31 @@ pub(crate) fn paced_sampler(sampling: &Sampling) -> Command {
     command
 }
 
-/// The first two lines; `None` where the stream ends before.
-fn read_lines(child: &mut Child, deadline: Instant) -> io::Result<Option<[Vec<u8>; 2]>> {
-    let output = child.stdout.take().ok_or_else(|| io::Error::other("no pipe"))?;
-    let mut output = BufReader::new(Output::of(child, output, Some(deadline))).take(MOST_BYTES);
-    let mut lines = [Vec::new(), Vec::new()];
-    for line in &mut lines {
-        output.read_until(b'\n', line)?;
+/// The lines that the sampling child prints.
+struct Lines(BufReader<Take<Output<ChildStdout>>>);
+
+impl Lines {
+    fn of(child: &mut Child, deadline: Instant) -> io::Result<Lines> {
+        let output = child.stdout.take().ok_or_else(|| io::Error::other("no pipe"))?;
+        Ok(Lines(BufReader::new(Output::of(child, output, Some(deadline)).take(MOST_BYTES))))
     }
-    Ok(lines.iter().all(|line| line.ends_with(b"\n")).then_some(lines))
+
+    /// The first two lines; `None` where the stream ends before.
+    fn first_two(&mut self) -> io::Result<Option<[Vec<u8>; 2]>> {
+        let mut lines = [Vec::new(), Vec::new()];
+        for line in &mut lines {
+            self.0.read_until(b'\n', line)?;
+        }
+        Ok(lines.iter().all(|line| line.ends_with(b"\n")).then_some(lines))
+    }
+
+    /// The reading of the next line, if it comes within this time.
+    fn next_within(&mut self, patience: Duration) -> Option<Snapshot> {
+        self.0.get_mut().get_mut().wait_until(Instant::now() + patience);
+        let mut line = Vec::new();
+        self.0.read_until(b'\n', &mut line).ok()?;
+        serde_json::from_slice(&line).ok()
+    }
 }
 
 fn parse_lines(header: &[u8], snapshot: &[u8]) -> Result<Snapshot, String> {
