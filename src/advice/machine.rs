@@ -224,6 +224,7 @@ fn on_one_of<'a>(situation: &Situation<'a>, fitting: &[&'a Device], unknown: Pla
     // The run's own process says which GPU it was on, too.
     let all: Vec<Named<'_>> = named.iter().chain(&own).cloned().collect();
     let (device, candidates) = which::which(situation, fitting, &all);
+    let (named, own) = (on_device(named, device), on_device(own, device).into_iter().next());
     let is_here = all.iter().any(Named::is_alive) || device.is_some() || !candidates.is_empty();
     let same_machine = if is_here { Some(true) } else { None };
     let place = Place { same_machine, device, candidates, because: None, named, own };
@@ -231,6 +232,16 @@ fn on_one_of<'a>(situation: &Situation<'a>, fitting: &[&'a Device], unknown: Pla
         Some(device) => Place { device: Some(device), candidates: Vec::new(), ..place },
         None => place,
     }
+}
+
+/// The named processes with what they use on the run's GPU, of those that are on several.
+fn on_device<'a>(named: impl IntoIterator<Item = Named<'a>>, device: Option<&'a Device>) -> Vec<Named<'a>> {
+    let row_there = |pid: u32| device.and_then(|device| device.processes.iter().find(|row| row.pid == pid));
+    let moved = named.into_iter().map(|named| match named.fate {
+        Fate::Alive(row, key) => Named { fate: Fate::Alive(row_there(row.pid).unwrap_or(row), key), ..named },
+        Fate::Gone | Fate::Unknown => named,
+    });
+    moved.collect()
 }
 
 /// Where the run was started again, its retry shows which of several GPUs it gets.
