@@ -41,6 +41,7 @@ const RULES: &[(Strength, &[Rule])] = &[
         &[
             (Unknown, "the size is a mistake of the program", unknown::mistake),
             (TooBig, "the run needs more than there is in all", too_big::exceeds_capacity_without_a_cache),
+            (TooBig, "the model's weights alone take more than the GPU has", too_big::weights_exceed),
             (Limit, "the log shows a limit that was set", limit::find),
             (WrongDevice, "a rank ran on GPU 0 beside other processes", wrong_device::ranks_share_a_gpu),
             (OtherProcess, "a process that the log names still runs", other_process::named_and_alive),

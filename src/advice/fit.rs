@@ -27,7 +27,7 @@ use crate::memory::knobs::{batch, checkpointing};
 use crate::memory::options::{hold_against_ram, options};
 use crate::memory::{Card, Choice, Engine, Estimate, Is, Kind, ModelShape, Part, fits};
 use crate::units::Bytes;
-pub(crate) use after::changed;
+pub(crate) use after::{as_started, changed};
 pub use answer::FitAdvice;
 pub(crate) use answer::{FitChoice, FitModel};
 use effect::{Effect, Run};
