@@ -13,22 +13,12 @@ use crate::knowledge::{Diagnosis, Run};
 pub(crate) fn with_what_the_log_lacks<'a>(log: Cow<'a, Diagnosis>, situation: &Situation<'_>) -> Cow<'a, Diagnosis> {
     let Some(command) = other_command(&log.run, situation) else { return log };
     let typed = of_command(command);
-    let run = &log.run;
-    let lacks_a_word = run.model.is_none() && typed.model.is_some()
-        || run.dtype.is_none() && typed.dtype.is_some()
-        || run.quantisation.is_none() && typed.quantisation.is_some();
-    let lacks_a_setting = run.tensor_parallel.is_none() && typed.tensor_parallel.is_some()
-        || typed.printed.keys().any(|name| !run.printed.contains_key(name));
-    let counts = !situation.taken.changed;
-    if !lacks_a_word && !(counts && lacks_a_setting) {
-        return log;
-    }
     let mut log = log.into_owned();
     let run = &mut log.run;
     run.model = run.model.take().or(typed.model);
     run.dtype = run.dtype.take().or(typed.dtype);
     run.quantisation = run.quantisation.take().or(typed.quantisation);
-    if counts {
+    if !situation.taken.changed {
         run.tensor_parallel = run.tensor_parallel.or(typed.tensor_parallel);
         let mut printed = typed.printed;
         printed.append(&mut run.printed);
