@@ -193,7 +193,7 @@ fn compared(
 fn notes_of(diagnosis: &Diagnosis, room: &Room, too_much: Option<Bytes>) -> Vec<String> {
     let several = diagnosis.run.devices.filter(|count| *count > 1 && room.each.is_empty());
     let spread = several.map(|several| {
-        format!("the run was spread over {several} GPUs; each also holds buffers of its own, which differ")
+        format!("the run was spread over {several} GPUs; each also has buffers of its own, which differ")
     });
     let least = too_much.map(|least| {
         format!("weights, gradients and optimizer alone take about {least}, whatever the sequences' length")

@@ -153,7 +153,7 @@ fn is_of_linux(entry: EntryId) -> bool {
 /// The log's own words for another maker's GPU.
 fn other_maker(diagnosis: &Diagnosis) -> Option<String> {
     let maker = maker(diagnosis)?;
-    Some(format!("it ran on an {maker} card, here there are NVIDIA's"))
+    Some(format!("it ran on an {maker} GPU, here there are NVIDIA's"))
 }
 
 /// Whose GPU the run was on, where that is no NVIDIA GPU.
@@ -300,7 +300,7 @@ fn fate<'a>(situation: &Situation<'_>, fitting: &[&'a Device], named: &Named<'_>
     let (uses, was_there) = (row.used_bytes.value(), situation.was_there_before(row));
     if uses.is_some_and(|uses| !uses.within_percent(named.bytes, USE_PERCENT)) {
         let because =
-            format!("the log's process {} held {}, the one here holds {}", named.pid, named.bytes, amount(uses));
+            format!("the log's process {} used {}, the one here uses {}", named.pid, named.bytes, amount(uses));
         let if_here = match was_there {
             Some(true) => Fate::Alive(row, key),
             Some(false) => Fate::Gone,
@@ -350,7 +350,7 @@ fn other_capacity(snapshot: &Snapshot, total: Bytes) -> String {
             sizes.push(size);
         }
     }
-    format!("its card has {total}, here there is {}", sizes.join(" and "))
+    format!("its GPU has {total}, here there is {}", sizes.join(" and "))
 }
 
 #[cfg(test)]

@@ -106,10 +106,10 @@ pub(super) fn widened_weights(case: &Case<'_>) -> Evidence {
         ShownBy::Bytes { had, model, billions, bits, bits_in_file } => {
             let why = match widened.to_bits {
                 32 => "loaders before transformers 5 take float32 unless they are told the type",
-                _ => "what can't be calculated with as it is, on this card or with what is installed, is made 16 bits",
+                _ => "formats that this GPU or the installed libraries can't compute with are made 16 bits",
             };
             format!(
-                "while loading it held {had} for the {billions} billion parameters of {model}: {bits:.0} bits each or more, where its file has {bits_in_file:.0}; {why}"
+                "while loading it used {had} for the {billions} billion parameters of {model}: {bits:.0} bits each or more, where its file has {bits_in_file:.0}; {why}"
             )
         }
     }])
@@ -122,7 +122,7 @@ pub(super) fn optimizer_or_saving(case: &Case<'_>) -> Evidence {
         Stage::Optimizer if growth::progress(case.log).is_none() => {
             "it died where the optimizer's state is made: that grows with the parameters trained, not with the batch"
         }
-        Stage::Saving => "it died while saving, where the ranks' parts of the model are put together on one card",
+        Stage::Saving => "it died while saving, where the ranks' parts of the model are put together on one GPU",
         _ => return None,
     };
     (case.is_short_of_vram()).then(|| vec![evidence.to_owned()])

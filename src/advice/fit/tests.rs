@@ -330,8 +330,8 @@ fn a_few_layers_are_an_offer_that_is_told_to_be_slow() {
     let advice = advised(&log, Some(&held(Bytes::gib(19))), None);
     let said = &advice.verdict.sentence;
     assert!(
-        said.contains(" layers on the card (about ")
-            && said.contains(", which is slow; whole on the card fits one of: "),
+        said.contains(" layers on the GPU (about ")
+            && said.contains(", which is slow; all on the GPU fits one of: "),
         "{said}"
     );
     assert!(!advice.fit.unwrap().instead.is_empty());

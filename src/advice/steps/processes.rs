@@ -67,7 +67,7 @@ fn on_gpu(fix: &Fix, case: &Case<'_>, place: &Place<'_>, users: &[User<'_>], sho
         }
         let mut step = with_its_launcher(step, case, place, user.row);
         if place.same_machine.is_none() {
-            step = step.with_condition("If your run was on this card: ");
+            step = step.with_condition("If your run was on this GPU: ");
         }
         // Several ranks of one launcher are one step.
         if idle.iter().chain(&unknown).any(|other: &Offer| other.planned.is_about_the_same(&step)) {
