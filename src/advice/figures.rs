@@ -210,6 +210,6 @@ mod tests {
         assert!(contradiction(&diagnosis.facts).is_none());
         diagnosis.facts.allocated_bytes = Some(Bytes::gib(31));
         let said = contradiction(&diagnosis.facts).unwrap();
-        assert!(said.contains(": 31.0 GiB in use on a card of 24.0 GiB."), "{said}");
+        assert!(said.contains(": 31.0 GiB in use on a GPU of 24.0 GiB."), "{said}");
     }
 }
