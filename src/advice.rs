@@ -28,6 +28,7 @@ pub(crate) mod scheduler;
 pub mod steps;
 pub(crate) mod supervisor;
 pub(crate) mod told;
+pub(crate) mod typed;
 pub(crate) mod verdict;
 pub(crate) mod weights;
 pub(crate) mod why;

@@ -13,6 +13,7 @@ use super::machine::place::{Named, Place};
 use super::other_gpu::{self, OtherGpu};
 use super::processes::{self, Foreign, UsedByOthers, User};
 use super::retry::{self, Retry};
+use super::typed;
 use crate::gpu::{Device, GpuProcess};
 use crate::knowledge::{Diagnosis, FixId, MemoryKind, NamedProcess, Oom};
 use crate::units::Bytes;
@@ -31,6 +32,7 @@ pub(crate) struct Told<'a> {
 pub(crate) fn told<'a>(situation: &Situation<'a>) -> Told<'a> {
     let own = own_process(&situation.diagnosis.facts);
     let log = with_own_process(situation.diagnosis).map_or(Cow::Borrowed(situation.diagnosis), Cow::Owned);
+    let log = typed::with_what_the_log_lacks(log, situation);
     let by_first_rank = Situation { diagnosis: &log, own: own.as_ref(), ..*situation };
     let named = machine::locate(&by_first_rank).named;
     let are_all_gone = !named.is_empty() && named.iter().all(Named::is_gone);
@@ -94,9 +96,9 @@ impl<'a> Case<'a> {
         let ledger = ledger::draw(&situation, &place, retry);
         let room = room(&situation, &place, ledger.as_ref(), retry);
         let earlier = situation.before.filter(|before| before.room == room);
-        let fit = match earlier {
+        let fit = match earlier.filter(|before| before.command.as_deref() == situation.command) {
             Some(before) => before.fit.clone(),
-            None => fit_of(log, situation.model, &room),
+            None => fit_of(&typed::as_started(log, &situation), situation.model, &room),
         };
         let failed_program = processes::failed_program(&situation, &place);
         let command =
@@ -139,6 +141,7 @@ impl<'a> Case<'a> {
         };
         Remembered {
             room: self.room.clone(),
+            command: self.situation.command.map(str::to_owned),
             fit: self.fit.clone(),
             changed: self.changed.clone(),
             met,
@@ -193,6 +196,13 @@ impl<'a> Case<'a> {
             Some(fit) if ledger.is_now => Some((fit.total_bytes?.plus(fit.headroom_bytes), fit.shown_missing()?)),
             _ => Some((ledger.needed_bytes?, ledger.shown_short()?)),
         }
+    }
+
+    /// The weights of an engine that keeps all of them on the GPU, and the GPU's capacity, where the weights are more.
+    pub fn weights_beyond(&self) -> Option<(Bytes, Bytes)> {
+        let offloads = engine::offloads_weights(self.log);
+        let is_on_the_gpu = engine::engine_of(self.log).is_some() && !offloads;
+        self.fit_ahead().filter(|_| is_on_the_gpu)?.weights_beyond()
     }
 
     /// Whether the run fits from here on: with the steps taken, else as it failed.

@@ -41,6 +41,7 @@ const RULES: &[(Strength, &[Rule])] = &[
         &[
             (Unknown, "the size is a mistake of the program", unknown::mistake),
             (TooBig, "the run needs more than there is in all", too_big::exceeds_capacity_without_a_cache),
+            (TooBig, "the model's weights alone take more than the GPU has", too_big::weights_exceed),
             (Limit, "the log shows a limit that was set", limit::find),
             (WrongDevice, "a rank ran on GPU 0 beside other processes", wrong_device::ranks_share_a_gpu),
             (OtherProcess, "a process that the log names still runs", other_process::named_and_alive),
@@ -222,10 +223,10 @@ mod tests {
         (facts.process_bytes, facts.allocated_bytes, facts.reserved_unallocated_bytes) = (None, None, None);
         (facts.requested_bytes, facts.free_bytes) = (Some(Bytes::mib(5427)), None);
         let unnamed = advice(&bare, vec![process(7, Bytes::mib(500))]);
-        assert!(!unnamed.verdict.sentence.contains("right now"), "some is free: {}", unnamed.verdict.sentence);
+        assert!(!unnamed.verdict.sentence.contains("of it now"), "some is free: {}", unnamed.verdict.sentence);
         facts_of(&mut bare, Bytes::gib(12));
         let short = advice(&bare, vec![process(7, Bytes::gib(14))]);
-        assert!(short.verdict.sentence.contains("right now"), "{}", short.verdict.sentence);
+        assert!(short.verdict.sentence.contains("of it now"), "{}", short.verdict.sentence);
     }
 
     fn facts_of(diagnosis: &mut Diagnosis, asked: Bytes) {
@@ -328,7 +329,7 @@ mod tests {
         diagnosis.facts.process_bytes = None;
         let advice = advice(&diagnosis, vec![late]);
         let said = advice.verdict.notes.join(" ");
-        assert!(said.contains("started after your run failed and holds 16.0 GiB"), "{said}");
+        assert!(said.contains("started after your run failed and uses 16.0 GiB"), "{said}");
         assert!(advice.plan.iter().all(|planned| planned.target.is_none()));
         assert!(advice.verdict.causes.iter().all(|cause| cause.cause != OtherProcess));
     }

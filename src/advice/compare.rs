@@ -35,8 +35,8 @@ pub(crate) fn compare(before: &Diagnosis, after: &Diagnosis) -> String {
     }
     if let (Some(had), Some(has)) = (run_had(before), run_had(after)) {
         match has.cmp(&had) {
-            std::cmp::Ordering::Less => said.push(format!("It held {} less by then.", had.less(has))),
-            std::cmp::Ordering::Greater => said.push(format!("It held {} more by then.", has.less(had))),
+            std::cmp::Ordering::Less => said.push(format!("It used {} less by then.", had.less(has))),
+            std::cmp::Ordering::Greater => said.push(format!("It used {} more by then.", has.less(had))),
             std::cmp::Ordering::Equal => {}
         }
     }
@@ -97,7 +97,7 @@ mod tests {
         early.run.step = Some(37);
         assert_eq!(
             compare(&early, &after),
-            "It came further: step 120, before 37. It asked for 2.0 GiB with 1.0 GiB free; before, for 9.0 GiB with 6.1 GiB free. It held 5.0 GiB more by then."
+            "It came further: step 120, before 37. It asked for 2.0 GiB with 1.0 GiB free; before, for 9.0 GiB with 6.1 GiB free. It used 5.0 GiB more by then."
         );
         after.memory = Some(MemoryKind::Host);
         assert!(compare(&early, &after).starts_with("Before, GPU memory ran out; now it is system memory."));

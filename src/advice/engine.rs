@@ -101,6 +101,12 @@ pub(crate) fn weights_per_gpu(diagnosis: &Diagnosis, estimated: Option<Bytes>) -
     run.weights_bytes.or(estimated).or_else(|| Some(Bytes(weights_by_name(run.model.as_deref()?)?.0 / ranks)))
 }
 
+/// Whether the run was told to keep some of its weights in system memory.
+pub(crate) fn offloads_weights(diagnosis: &Diagnosis) -> bool {
+    let set = diagnosis.run.printed.get("cpu_offload_gb").and_then(|text| text.parse::<f64>().ok());
+    set.is_some_and(|gib| gib > 0.0)
+}
+
 /// Whether the weights and the engine's own memory fit such a share; where the weights are not known, nothing says
 /// that they do not.
 pub(crate) fn holds_weights(share: u64, capacity: Bytes, weights: Option<Bytes>) -> bool {

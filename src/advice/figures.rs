@@ -166,11 +166,11 @@ pub(crate) fn contradiction(facts: &Facts) -> Option<String> {
     let in_use = [facts.allocated_bytes, facts.process_bytes].into_iter().flatten().find(|had| exceeds(*had, total));
     if let Some(figure) = in_use {
         return Some(format!(
-            "The log's figures contradict each other: {figure} in use on a card of {total}. On Windows the driver lends system memory to programs, and then counts it in."
+            "The log's figures contradict each other: {figure} in use on a GPU of {total}. On Windows the driver lends system memory to programs, and then counts it in."
         ));
     }
     let figure = facts.free_bytes.filter(|free| exceeds(*free, total))?;
-    Some(format!("The log's figures contradict each other: {figure} free on a card of {total}. I don't rely on them."))
+    Some(format!("The log's figures contradict each other: {figure} free on a GPU of {total}. They are not used."))
 }
 
 fn exceeds(figure: Bytes, total: Bytes) -> bool {
@@ -210,6 +210,6 @@ mod tests {
         assert!(contradiction(&diagnosis.facts).is_none());
         diagnosis.facts.allocated_bytes = Some(Bytes::gib(31));
         let said = contradiction(&diagnosis.facts).unwrap();
-        assert!(said.contains(": 31.0 GiB in use on a card of 24.0 GiB."), "{said}");
+        assert!(said.contains(": 31.0 GiB in use on a GPU of 24.0 GiB."), "{said}");
     }
 }

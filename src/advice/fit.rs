@@ -27,7 +27,7 @@ use crate::memory::knobs::{batch, checkpointing};
 use crate::memory::options::{hold_against_ram, options};
 use crate::memory::{Card, Choice, Engine, Estimate, Is, Kind, ModelShape, Part, fits};
 use crate::units::Bytes;
-pub(crate) use after::changed;
+pub(crate) use after::{as_started, changed};
 pub use answer::FitAdvice;
 pub(crate) use answer::{FitChoice, FitModel};
 use effect::{Effect, Run};
@@ -193,7 +193,7 @@ fn compared(
 fn notes_of(diagnosis: &Diagnosis, room: &Room, too_much: Option<Bytes>) -> Vec<String> {
     let several = diagnosis.run.devices.filter(|count| *count > 1 && room.each.is_empty());
     let spread = several.map(|several| {
-        format!("the run was spread over {several} GPUs; each also holds buffers of its own, which differ")
+        format!("the run was spread over {several} GPUs; each also has buffers of its own, which differ")
     });
     let least = too_much.map(|least| {
         format!("weights, gradients and optimizer alone take about {least}, whatever the sequences' length")

@@ -58,6 +58,8 @@ pub struct Situation<'a> {
 pub struct Remembered {
     /// The memory that there was for the run. While it is the same, what fits is not calculated again.
     pub room: Room,
+    /// The command line that the person had given.
+    pub command: Option<String>,
     pub fit: Option<FitAdvice>,
     /// The command line with the steps taken, and whether the run fits with them.
     pub changed: Option<ChangedFit>,

@@ -153,7 +153,7 @@ fn is_of_linux(entry: EntryId) -> bool {
 /// The log's own words for another maker's GPU.
 fn other_maker(diagnosis: &Diagnosis) -> Option<String> {
     let maker = maker(diagnosis)?;
-    Some(format!("it ran on an {maker} card, here there are NVIDIA's"))
+    Some(format!("it ran on an {maker} GPU, here there are NVIDIA's"))
 }
 
 /// Whose GPU the run was on, where that is no NVIDIA GPU.
@@ -224,6 +224,7 @@ fn on_one_of<'a>(situation: &Situation<'a>, fitting: &[&'a Device], unknown: Pla
     // The run's own process says which GPU it was on, too.
     let all: Vec<Named<'_>> = named.iter().chain(&own).cloned().collect();
     let (device, candidates) = which::which(situation, fitting, &all);
+    let (named, own) = (on_device(named, device), on_device(own, device).into_iter().next());
     let is_here = all.iter().any(Named::is_alive) || device.is_some() || !candidates.is_empty();
     let same_machine = if is_here { Some(true) } else { None };
     let place = Place { same_machine, device, candidates, because: None, named, own };
@@ -231,6 +232,16 @@ fn on_one_of<'a>(situation: &Situation<'a>, fitting: &[&'a Device], unknown: Pla
         Some(device) => Place { device: Some(device), candidates: Vec::new(), ..place },
         None => place,
     }
+}
+
+/// The named processes with what they use on the run's GPU, of those that are on several.
+fn on_device<'a>(named: impl IntoIterator<Item = Named<'a>>, device: Option<&'a Device>) -> Vec<Named<'a>> {
+    let row_there = |pid: u32| device.and_then(|device| device.processes.iter().find(|row| row.pid == pid));
+    let moved = named.into_iter().map(|named| match named.fate {
+        Fate::Alive(row, key) => Named { fate: Fate::Alive(row_there(row.pid).unwrap_or(row), key), ..named },
+        Fate::Gone | Fate::Unknown => named,
+    });
+    moved.collect()
 }
 
 /// Where the run was started again, its retry shows which of several GPUs it gets.
@@ -289,7 +300,7 @@ fn fate<'a>(situation: &Situation<'_>, fitting: &[&'a Device], named: &Named<'_>
     let (uses, was_there) = (row.used_bytes.value(), situation.was_there_before(row));
     if uses.is_some_and(|uses| !uses.within_percent(named.bytes, USE_PERCENT)) {
         let because =
-            format!("the log's process {} held {}, the one here holds {}", named.pid, named.bytes, amount(uses));
+            format!("the log's process {} used {}, the one here uses {}", named.pid, named.bytes, amount(uses));
         let if_here = match was_there {
             Some(true) => Fate::Alive(row, key),
             Some(false) => Fate::Gone,
@@ -339,7 +350,7 @@ fn other_capacity(snapshot: &Snapshot, total: Bytes) -> String {
             sizes.push(size);
         }
     }
-    format!("its card has {total}, here there is {}", sizes.join(" and "))
+    format!("its GPU has {total}, here there is {}", sizes.join(" and "))
 }
 
 #[cfg(test)]

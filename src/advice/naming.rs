@@ -64,7 +64,12 @@ pub fn amount(bytes: Option<Bytes>) -> String {
 /// Two sizes that differ, printed finely enough to look different.
 pub(crate) fn apart(one: Bytes, other: Bytes) -> (String, String) {
     let look_alike = one != other && one.to_string() == other.to_string();
-    if look_alike { (in_mib(one), in_mib(other)) } else { (one.to_string(), other.to_string()) }
+    match (look_alike, one, other) {
+        (true, ..) => (in_mib(one), in_mib(other)),
+        // A log that counts in GiB rounds what is next to nothing to 0.0.
+        (false, _, Bytes::ZERO) if one >= Bytes::gib(1) => (one.to_string(), format!("{} GiB", other.in_gib())),
+        _ => (one.to_string(), other.to_string()),
+    }
 }
 
 fn in_mib(bytes: Bytes) -> String {

@@ -44,7 +44,7 @@ fn on_other_gpus(case: &Case<'_>) -> Option<String> {
     let pids: Vec<String> = named.map(|named| named.pid.to_string()).collect();
     (!pids.is_empty()).then(|| {
         format!(
-            "On other ranks' cards those that the log names still hold memory, too: {}. As it is, the run would fail there again.",
+            "Processes that the log names also use other ranks' GPUs: {}. The run would fail there again.",
             pids.join(", ")
         )
     })
@@ -69,7 +69,7 @@ fn later_failure(case: &Case<'_>) -> Option<String> {
 fn several_retries(case: &Case<'_>) -> Option<String> {
     let (count, together) = retry::several(&case.retries)?;
     Some(format!(
-        "{count} processes of what failed were started since and hold {together} together. Any of them may be your next try: I offer to end none."
+        "{count} processes of what failed were started since and use {together} together. Any of them may be your next try: none is offered."
     ))
 }
 
@@ -90,12 +90,12 @@ fn started_since(case: &Case<'_>) -> Option<String> {
     let is_busy = Activity::of(case.situation.history, Some(device), row).is_busy();
     let why = match retry::is_recognizable(&case.situation) {
         true if is_own && is_busy => "it came later, so it is not why your run failed, and it is busy: wait for it",
-        true if is_own => "it came later, so it is not why your run failed. You can end it from the list",
+        true if is_own => "it came later, so it is not why your run failed. You can terminate it from the list",
         true => "it came later, so it is not why your run failed, and it is another user's: ask them",
         false => "it may be your own next try",
     };
     Some(format!(
-        "{} was started after your run failed and holds {bytes} now; {} is missing. I don't offer to end it: {why}.",
+        "{} was started after your run failed and uses {bytes} now; {} is short. It is not offered: {why}.",
         name_of(row),
         case.bound(short)
     ))

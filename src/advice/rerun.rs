@@ -3,6 +3,7 @@
 //! Text goes in and comes out; everything that is not changed stays as it was typed.
 
 mod already;
+mod model;
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -13,6 +14,8 @@ use serde::{Deserialize, Serialize};
 use crate::memory::knob::Program;
 use crate::memory::knobs::spellings;
 pub use already::Had;
+use model::names_other_model;
+pub(crate) use model::with_other_model;
 
 /// One thing to change in a command line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +57,8 @@ struct Kin {
     commands: &'static [&'static str],
     /// Whose spellings its options have, where they are a knob's.
     program: Option<Program>,
+    /// The options that name the model; where the line has none of them, its first argument does.
+    models: &'static [&'static str],
     /// Options that take more memory: they go when something else is changed to take less.
     greedy: &'static [&'static str],
 }
@@ -63,14 +68,25 @@ const KIN: &[Kin] = &[
     Kin {
         commands: &["llama-server", "llama-cli", "llama-completion", "llama-run", "llama-mtmd-cli"],
         program: Some(Program::LlamaCpp),
+        models: &["-m", "--model", "-hf", "-hfr", "--hf-repo"],
         greedy: &[],
     },
-    Kin { commands: &["vllm serve", "vllm.entrypoints"], program: Some(Program::Vllm), greedy: &[] },
-    Kin { commands: &["sglang.launch_server", "sglang serve"], program: Some(Program::Sglang), greedy: &[] },
-    Kin { commands: &["main.py"], program: None, greedy: &["--highvram", "--gpu-only"] },
-    Kin { commands: &["koboldcpp", "koboldcpp.py"], program: Some(Program::KoboldCpp), greedy: &[] },
+    Kin {
+        commands: &["vllm serve", "vllm.entrypoints"],
+        program: Some(Program::Vllm),
+        models: &["--model"],
+        greedy: &[],
+    },
+    Kin {
+        commands: &["sglang.launch_server", "sglang serve"],
+        program: Some(Program::Sglang),
+        models: &["--model-path", "--model"],
+        greedy: &[],
+    },
+    Kin { commands: &["main.py"], program: None, models: &[], greedy: &["--highvram", "--gpu-only"] },
+    Kin { commands: &["koboldcpp", "koboldcpp.py"], program: Some(Program::KoboldCpp), models: &[], greedy: &[] },
     // Last: what runs in the container is a program of its own.
-    Kin { commands: CONTAINERS, program: None, greedy: &[] },
+    Kin { commands: CONTAINERS, program: None, models: &[], greedy: &[] },
 ];
 
 const CONTAINERS: &[&str] = &["docker run", "podman run"];
@@ -95,8 +111,19 @@ impl Kin {
 const GLUED: &[&str] = &["-Xmx"];
 
 impl Changes {
-    /// Reads a fix's command; `None` where it is code, a setting of another file, or names another model.
+    /// Reads a fix's command; `None` where it is code, a setting of another file, or names another model. A value that
+    /// only stands for the person's own is no change.
     pub fn of(command: &str) -> Option<Changes> {
+        Changes::read(command, |value| !is_stand_in(value))
+    }
+
+    /// Its values that the person must fill in: `--tensor-parallel-size GPUS`. The model is none of them.
+    pub(super) fn to_be_filled_in(command: &str) -> Option<Changes> {
+        let is_to_be_filled_in = |value: &str| is_stand_in(value) && !value.contains("MODEL");
+        Changes::read(command, is_to_be_filled_in).filter(Changes::names_program)
+    }
+
+    fn read(command: &str, is_value: fn(&str) -> bool) -> Option<Changes> {
         if command.contains(['(', '{', '|', '\n', '"', '@']) || command.contains("://") {
             return None;
         }
@@ -112,16 +139,16 @@ impl Changes {
             if word.starts_with('-') && !is_module {
                 let (name, own) = option_and_value(word);
                 let value = own.or_else(|| words.next_if(|next| !next.starts_with('-')));
-                if !value.is_some_and(is_stand_in) {
+                if value.is_none_or(is_value) {
                     changes.all.push(Change::Flag(name.to_owned(), value.map(str::to_owned)));
                 }
             } else if let Some((name, value)) = word.trim_end_matches(',').split_once('=') {
-                if !is_stand_in(value) {
+                if is_value(value) {
                     changes.all.push(Change::Setting(name.to_owned(), value.to_owned()));
                 }
             } else if is_stand_in(word) {
                 // Another model is no change of options.
-                if word.contains("MODEL-") || word.contains(':') {
+                if names_other_model(word) {
                     return None;
                 }
             } else if changes.all.iter().all(|change| matches!(change, Change::Env(..))) {

@@ -259,7 +259,7 @@ mod tests {
         let sweep = advice(Some(LINE), vec![of(9120, None), of(9121, None)], vec![]);
         assert!(!sweep.verdict.sentence.contains("running again"), "{}", sweep.verdict.sentence);
         let said = sweep.verdict.notes.join(" ");
-        assert!(said.contains("2 processes of what failed were started since and hold 8.0 GiB"), "{said}");
+        assert!(said.contains("2 processes of what failed were started since and use 8.0 GiB"), "{said}");
         let ranks = advice(Some(LINE), vec![of(9120, Some(9100))], vec![of(9121, Some(9100))]);
         assert!(ranks.verdict.sentence.contains("running again: "), "{}", ranks.verdict.sentence);
     }

@@ -17,7 +17,7 @@ use crate::internal::Internal;
 use crate::log::Expression;
 use crate::units::Bytes;
 
-pub use read::{RunRule, read};
+pub use read::{RunRule, of_command, read};
 
 /// A process of the table that the kernel prints when memory runs out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

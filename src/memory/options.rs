@@ -131,7 +131,7 @@ fn combined(need: &Need<'_>, other: Option<&ModelShape>, ranks: u64, has_larger_
         words += &format!(", {}", share::LARGER);
     }
     if ranks > need.engine.ranks() {
-        words += &format!(" over {ranks} cards");
+        words += &format!(" over {ranks} GPUs");
     }
     words += &format!(" and {}", context_in_words(&engine, shape)?);
     let mut turns = vec![Turn { knob: &context::KNOB, to: tokens }, Turn { knob: &gpus::KNOB, to: ranks }];

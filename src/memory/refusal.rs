@@ -24,7 +24,7 @@ impl Engine {
             Engine::Sglang(serving) => (serving.tensor_parallel, serving.context),
             Engine::Transformers(generating) => {
                 let narrow = matches!(generating.dtype, Dtype::Int8 | Dtype::Nf4) && shape.storage == Storage::Gguf;
-                return narrow.then(|| "transformers does not quantise a GGUF file: it unpacks it".to_owned());
+                return narrow.then(|| "transformers does not quantize a GGUF file: it unpacks it".to_owned());
             }
             _ => return None,
         };
@@ -34,7 +34,7 @@ impl Engine {
             let layers =
                 if let Engine::Vllm(_) = self { " (whole layers it can: --pipeline-parallel-size)" } else { "" };
             return Some(format!(
-                "{name} can't share the model's {heads} attention heads out evenly over {ranks} cards{layers}"
+                "{name} can't share the model's {heads} attention heads out evenly over {ranks} GPUs{layers}"
             ));
         }
         if let (Some(asked), Some(most)) = (asked, shape.context_trained)

@@ -91,7 +91,7 @@ impl Engine {
         }
         let s = if free.len() > 1 { "s" } else { "" };
         match moved_to_ram(shape, settings, free) {
-            Some(moved) => format!(" By itself it {moved}, which is slower; {force} keeps all on the card{s}."),
+            Some(moved) => format!(" By itself it {moved}, which is slower; {force} keeps all on the GPU{s}."),
             None => String::new(),
         }
     }
@@ -131,7 +131,7 @@ mod tests {
         let fits_at = |context| fits(&Engine::LlamaCpp(asked(context)), &shape, Some(&card(free)));
         assert_eq!((fits_at(12_288), fits_at(14_336)), (Some(true), Some(false)));
         let said = Engine::LlamaCpp(asked(16_384)).by_itself(&shape, &[free]);
-        assert_eq!(said, " By itself it moves 2 of 33 layers to RAM, which is slower; -ngl all keeps all on the card.");
+        assert_eq!(said, " By itself it moves 2 of 33 layers to RAM, which is slower; -ngl all keeps all on the GPU.");
     }
 
     fn card(free: Bytes) -> Card {

@@ -5,6 +5,7 @@ mod changes;
 mod sums;
 
 use oomdoctor::advice::{Advice, FitAdvice, PlannedFix};
+use oomdoctor::knowledge::FixId;
 use oomdoctor::units::Bytes;
 
 use super::{Subject, known_failures};
@@ -161,7 +162,10 @@ fn why_not_enough(planned: &PlannedFix, short: Option<Bytes>, fit: Option<&FitAd
     if fit.and_then(|fit| fit.effect_of(planned.fix)?.fits) == Some(false) {
         return Some("the model does not fit with it".to_owned());
     }
-    if let (Some(share), Some((least, capacity))) = (share_set_by(planned), fit.and_then(least_in_the_share))
+    // A smaller file has other weights.
+    let keeps_its_weights = !planned.parts.contains(&FixId::SMALLER_QUANTISATION);
+    if let (true, Some(share), Some((least, capacity))) =
+        (keeps_its_weights, share_set_by(planned), fit.and_then(least_in_the_share))
         && share * capacity.0 as f64 + ROUNDING.0 as f64 <= least.0 as f64
     {
         return Some(format!("weights and KV cache take {least}, more than {share} of {capacity}"));

@@ -619,7 +619,7 @@ fn several_changes_are_combined_where_no_single_one_is_enough() {
     let large = ask(&["llama-3.3-70b", "--engine", "vllm"]);
     let together = large["options"].as_array().unwrap().iter().find(|option| option["fits"] == true).unwrap();
     let change = together["change"].as_str().unwrap();
-    assert!(change.contains("4 bits") && change.contains("over 2 cards and 1"), "{change}");
+    assert!(change.contains("4 bits") && change.contains("over 2 GPUs and 1"), "{change}");
     let command = large["command"].as_str().unwrap();
     assert!(
         command.starts_with("vllm serve AWQ-REPOSITORY") && command.contains("--tensor-parallel-size 2"),
@@ -768,7 +768,7 @@ fn several_parallel_requests_are_told_their_share_of_the_context() {
     let each = text(&["--context", "16K", "--parallel", "4", "--engine", "ollama"]);
     assert!(each.starts_with("model.gguf with 16K tokens of context for each of 4 requests in Ollama"), "{each}");
     assert!(each.contains("one request at a time, about ") && each.contains("OLLAMA_NUM_PARALLEL=1 "), "{each}");
-    let layers = each.lines().find(|line| line.contains("layers on the card, about")).unwrap();
+    let layers = each.lines().find(|line| line.contains("layers on the GPU, about")).unwrap();
     assert!(layers.contains("OLLAMA_CONTEXT_LENGTH=16384 OLLAMA_NUM_PARALLEL=4, /set parameter num_gpu "), "{layers}");
     assert!(text(&["--context", "1"]).starts_with("model.gguf with 1 token of context"));
 }
@@ -831,7 +831,7 @@ fn a_full_fine_tune_is_sharded_over_the_free_gpus() {
     };
     let four = cards("A100", 80, &[0, 0, 0, 0]);
     let (found, code) = train(&four, &[]);
-    let (two, full) = (changes(&found, "ZeRO-2 over 4 cards"), changes(&found, "FSDP FULL_SHARD"));
+    let (two, full) = (changes(&found, "ZeRO-2 over 4 GPUs"), changes(&found, "FSDP FULL_SHARD"));
     assert_eq!((code, &two[0]["fits"], &full[0]["fits"]), (1, &json!(true), &json!(true)), "{found}");
     // Whole weights, gradients and optimizer states split over four GPUs: (2 + 14/4) bytes for each of 8.03 billion
     // parameters; then everything split over four.
@@ -886,7 +886,7 @@ fn llama_cpp_is_split_over_all_gpus_with_the_changes_that_make_it_fit() {
     assert_eq!(found["total_bytes"], each, "the sum is that of the cards");
     // With --gpu, only that GPU counts; both changes are offered.
     let (found, code) = ask(&two, &["llama-3.3-70b", "--context", "8192", "--gpu", "1"]);
-    assert_eq!((code, changes(&found, "both cards")[0]["flags"].as_str()), (1, Some("-sm layer")), "{found}");
+    assert_eq!((code, changes(&found, "both GPUs")[0]["flags"].as_str()), (1, Some("-sm layer")), "{found}");
     let (found, code) = ask(&two, &["llama-3.3-70b", "--context", "64K"]);
     let eight = changes(&found, "the KV cache in q8_0");
     assert!(code == 1 && eight.iter().any(|option| option["fits"] == true), "{found}");
@@ -914,7 +914,7 @@ fn gpus_that_cannot_split_evenly_take_whole_layers() {
     // 45 GiB of weights are too large for two GPUs, and 40 heads cannot be split evenly over three.
     let (found, code) =
         answer(&three, home.path(), &["gemma-3-27b", "--engine", "vllm", "--context", "4096", "--share", "0.97"]);
-    let layers = changes(&found, "the layers over 3 cards");
+    let layers = changes(&found, "the layers over 3 GPUs");
     assert!(code == 1 && layers.len() == 1, "{found}");
     let line = found["command"].as_str().unwrap();
     assert!(line.starts_with("CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=0,1,3 vllm serve "), "{line}");

@@ -72,7 +72,7 @@ fn weights_larger_than_the_gpu_get_the_number_of_layers_that_fit() {
         "{}",
         sentence(&diagnosis)
     );
-    assert!(sentence(&diagnosis).contains("this card has 11.2 free and 12.0 in all"), "{}", sentence(&diagnosis));
+    assert!(sentence(&diagnosis).contains("this GPU has 11.2 free and 12.0 in all"), "{}", sentence(&diagnosis));
     let layers: u64 = command(&diagnosis, "offload-fewer-layers").rsplit(' ').next().unwrap().parse().unwrap();
     assert!((15..22).contains(&layers), "about half a GiB each: {layers}");
     let weights = fit["parts"]["weights"]["bytes"].as_u64().unwrap();
@@ -105,7 +105,7 @@ llama_init_from_model: failed to initialize the context: failed to allocate buff
 #[test]
 fn a_context_that_is_too_long_gets_one_that_fits() {
     let diagnosis = diagnosed(&small_card(), LONG, &[]);
-    let said = "Llama-3.1-8B Q4_K_M at 64K tokens of context needs about 13.0 GiB; this card has 11.2 free and 12.0 in all. \
+    let said = "Llama-3.1-8B Q4_K_M at 64K tokens of context needs about 13.0 GiB; this GPU has 11.2 free and 12.0 in all. \
         It fits with the KV cache in q8_0 (about 9.5 GiB), or with ";
     assert!(sentence(&diagnosis).contains(said), "{}", sentence(&diagnosis));
     let parts = &diagnosis["fit"]["parts"];
@@ -118,7 +118,7 @@ fn a_context_that_is_too_long_gets_one_that_fits() {
     let alone = diagnosed(&small_card(), LONG, &["--no-live"]);
     assert!(alone["fit"]["fits"].is_null() && alone["fit"]["why_not_known"].is_string());
     let text = String::from_utf8(output(&small_card(), LONG, &["--all"]).stdout).unwrap();
-    assert!(text.contains("Its files by quantisation, in GiB, about: Q8_0 7.9"), "{text}");
+    assert!(text.contains("Its files by quantization, in GiB, about: Q8_0 7.9"), "{text}");
 }
 
 #[test]
@@ -234,11 +234,11 @@ fn fit_and_diagnose_agree_on_several_gpus() {
             flags
         };
         assert_eq!(flags(&walk["fit"]["choices"]), flags(&fit["options"]), "{used:?}");
-        let all_layers = fit["options"].to_string().contains("layers on the cards");
+        let all_layers = fit["options"].to_string().contains("layers on the GPUs");
         assert!(all_layers, "{used:?} {fit}");
     }
     let both = diagnosed(&two_cards([0, 0]), OLLAMA_70B, &[]);
-    assert!(sentence(&both).contains("the 2 cards here together have 48.0 free"), "{}", sentence(&both));
+    assert!(sentence(&both).contains("the 2 GPUs here together have 48.0 free"), "{}", sentence(&both));
 }
 
 #[test]

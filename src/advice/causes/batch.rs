@@ -10,7 +10,7 @@ use crate::knowledge::diagnosis::{Phase, Stage};
 
 pub(super) fn work_area(case: &Case<'_>) -> Evidence {
     let is_told = case.log.run.told == Some(CauseKind::Batch);
-    is_told.then(|| vec![format!("it is the work area of a batch that found no room{}", line_of(case.log))])
+    is_told.then(|| vec![format!("the work area of a batch was not allocated{}", line_of(case.log))])
 }
 
 pub(super) fn backward_or_decode(case: &Case<'_>) -> Evidence {

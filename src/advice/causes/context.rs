@@ -20,7 +20,7 @@ pub(super) fn cache_not_allocated(case: &Case<'_>) -> Evidence {
         return None;
     }
     let of = case.log.run.context_tokens.map(|tokens| format!(" of {tokens} tokens")).unwrap_or_default();
-    Some(vec![format!("it is the KV cache{of} that found no room{}", line_of(case.log))])
+    Some(vec![format!("the KV cache{of} was not allocated{}", line_of(case.log))])
 }
 
 fn tokens_and_room(log: &Diagnosis) -> String {
@@ -52,11 +52,11 @@ pub(super) fn cache_in_words(log: &Diagnosis) -> String {
     }
     match (log.facts.context_tokens, log.facts.max_tokens) {
         (Some(tokens), Some(room)) if tokens > room => {
-            format!("The KV cache is too small for the context: {tokens} tokens were asked for, it holds {room}.")
+            format!("The KV cache is too small for the context: {tokens} tokens were requested, {room} fit.")
         }
         (Some(tokens), Some(room)) => {
-            format!("The engine's KV cache had no place for {tokens} tokens, though it counted {room} as free.")
+            format!("The engine's KV cache did not fit {tokens} tokens, though it counted {room} as free.")
         }
-        _ => "The engine's KV cache is too small for what it was asked to hold.".to_owned(),
+        _ => "The engine's KV cache is too small for the request.".to_owned(),
     }
 }

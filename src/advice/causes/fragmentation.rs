@@ -9,14 +9,14 @@ use crate::advice::phrases::{gpu_in_words, line_of};
 pub(super) fn find(case: &Case<'_>) -> Evidence {
     let (unused, requested) = (in_pieces(case.log)?, case.log.facts.requested_bytes?);
     Some(vec![format!(
-        "PyTorch held {unused} it was not using, more than the {requested} asked for{}, but not in one piece",
+        "PyTorch had {unused} reserved but unallocated, more than the {requested} requested{}, but not in one piece",
         line_of(case.log)
     )])
 }
 
 pub(super) fn say(case: &Case<'_>) -> String {
     format!(
-        "{} ran out of VRAM for {} although PyTorch held more than that unused: its free memory is in pieces too small.",
+        "{} ran out of VRAM for {} although PyTorch had more than that unallocated: its free memory is in pieces too small.",
         gpu_in_words(&case.place, &case.log.facts),
         amount(case.log.facts.requested_bytes)
     )

@@ -17,7 +17,7 @@ pub(super) fn find(case: &Case<'_>) -> Evidence {
     }
     if log.run.stage == Some(Stage::Validation) && has_trained(log) {
         return Some(vec![
-            "the training steps fitted; it died in the validation, which may keep gradients or collect its results on the card".to_owned(),
+            "the training steps fitted; it died in the validation, which may keep gradients or collect its results on the GPU".to_owned(),
         ]);
     }
     Some(vec![format!(

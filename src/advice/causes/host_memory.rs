@@ -37,13 +37,13 @@ fn what_ran_out(log: &Diagnosis) -> String {
         None => "The machine's own memory (RAM) ran out, not the GPU's",
     };
     match (&facts.victim_name, facts.victim_rss_bytes) {
-        (Some(name), Some(rss)) => format!("{ran_out}: the kernel ended {name}, which held {rss}."),
-        (Some(name), None) => format!("{ran_out}: the kernel ended {name}."),
+        (Some(name), Some(rss)) => format!("{ran_out}: the kernel terminated {name}, which used {rss}."),
+        (Some(name), None) => format!("{ran_out}: the kernel terminated {name}."),
         _ => match (facts.requested_bytes, facts.free_bytes) {
             (Some(requested), Some(free)) => format!(
                 "The machine's own memory (RAM) was short, not the GPU's: {requested} was needed and {free} was available."
             ),
-            (Some(requested), None) => format!("{ran_out}: {requested} could not be had."),
+            (Some(requested), None) => format!("{ran_out}: {requested} was refused."),
             _ => format!("{ran_out}."),
         },
     }
@@ -57,7 +57,7 @@ pub(super) fn killed_another(log: &Diagnosis) -> Option<String> {
     let is_much_larger = u128::from(largest.rss_bytes.0) * 2 >= u128::from(used.0) * 3;
     is_much_larger.then(|| {
         format!(
-            "What held most was not what it ended ({victim}) but {} ({}), with {}.",
+            "The largest process was not the terminated one ({victim}) but {} ({}), with {}.",
             largest.name, largest.pid, largest.rss_bytes
         )
     })

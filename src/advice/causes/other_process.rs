@@ -55,8 +55,8 @@ fn evidence_of(named: &Named<'_>, is_first: bool, case: &Case<'_>) -> String {
             format!("the log names {pid}{line}; it still runs{}{orphaned}", before_and_idle(case, key))
         }
         Fate::Alive(..) => format!("{pid} with {bytes} still runs, too"),
-        Fate::Gone => format!("process {pid} held {bytes}{line} and no longer holds GPU memory here"),
-        Fate::Unknown => format!("process {pid} held {bytes} when it failed{line}"),
+        Fate::Gone => format!("process {pid} used {bytes}{line} and no longer uses VRAM here"),
+        Fate::Unknown => format!("process {pid} used {bytes} when it failed{line}"),
     }
 }
 
@@ -95,12 +95,12 @@ fn users_now(case: &Case<'_>) -> Vec<(String, Bytes)> {
     let mut users = Vec::new();
     for user in case.users.iter().filter(|user| Some(user.row.pid) != failed) {
         if let Some(bytes) = user.row.used_bytes.value().filter(|bytes| !is_negligible(*bytes, whole)) {
-            let said = format!("{} holds {bytes} now{}", name_of(user.row), before_and_idle(case, user.key));
+            let said = format!("{} uses {bytes} now{}", name_of(user.row), before_and_idle(case, user.key));
             users.push((said, bytes));
         }
     }
     if let (Some(foreign), None) = (case.largest_foreign, case.place.same_machine) {
-        let said = format!("{} holds {} of the GPU here now", foreign.name(), foreign.bytes);
+        let said = format!("{} uses {} of the GPU here now", foreign.name(), foreign.bytes);
         users.push((said, foreign.bytes));
     }
     users
@@ -109,10 +109,9 @@ fn users_now(case: &Case<'_>) -> Vec<(String, Bytes)> {
 /// The rest of a process's evidence: it was there before the crash, and perhaps idle while it was watched.
 fn before_and_idle(case: &Case<'_>, key: ProcessKey) -> String {
     let said = match case.situation.history.map(|history| history.activity(key)) {
-        Some(Activity::Idle(idle)) => format!(
-            ", was there before the crash and has used neither GPU nor CPU in the {} s I have watched",
-            idle.as_secs()
-        ),
+        Some(Activity::Idle(idle)) => {
+            format!(", was there before the crash and has been idle for {} s", idle.as_secs())
+        }
         _ => " and was there before the crash".to_owned(),
     };
     said + &stamp(case)
@@ -211,12 +210,12 @@ fn users_in_words(case: &Case<'_>) -> String {
     let foreign = case.largest_foreign.map(|foreign| (foreign.name(), Some(foreign.bytes)));
     match (user, foreign) {
         (Some((name, used)), _) | (None, Some((name, used))) if may_be_anywhere => format!(
-            "{gpu} ran out of VRAM; right now {name} holds {} of the {} on the card here. If your run was on it, that is in its way.",
+            "{gpu} ran out of VRAM; {name} uses {} of the {} on the GPU here now. If your run was on it, that is what it lacks.",
             amount(used),
             amount(case.place.capacity())
         ),
-        (Some((name, used)), _) => format!("{gpu} ran out of VRAM; right now {name} holds {} of it.", amount(used)),
-        (None, Some((name, used))) => format!("{}; right now {name} has {}.", used_then(case, gpu), amount(used)),
+        (Some((name, used)), _) => format!("{gpu} ran out of VRAM; {name} uses {} of it now.", amount(used)),
+        (None, Some((name, used))) => format!("{}; {name} uses {} now.", used_then(case, gpu), amount(used)),
         (None, None) => format!("{}.", used_then(case, gpu)),
     }
 }
@@ -225,7 +224,7 @@ fn used_then(case: &Case<'_>, gpu: String) -> String {
     let has_several = case.situation.snapshot.is_some_and(|here| here.devices.len() > 1);
     let card = match case.place.device {
         Some(device) if has_several => name_of_device(device),
-        _ if case.place.candidates.is_empty() => "the card".to_owned(),
+        _ if case.place.candidates.is_empty() => "the GPU".to_owned(),
         _ => gpu,
     };
     let when = case.used_by_others.map_or("when your run failed", UsedByOthers::when);

@@ -21,7 +21,7 @@ const ALIKE_PERCENT: u64 = 5;
 
 pub(super) fn program_keeps_models(case: &Case<'_>) -> Evidence {
     let (row, bytes) = keeps_models(case)?;
-    Some(vec![format!("{} is the program that failed; what it still holds are its models ({bytes})", name_of(row))])
+    Some(vec![format!("{} is the program that failed; its models are still loaded ({bytes})", name_of(row))])
 }
 
 /// The failed program, where it goes on and keeps models loaded, with what it uses.
@@ -34,7 +34,7 @@ pub(super) fn kernel_still_runs(case: &Case<'_>) -> Evidence {
     notebook_had(case)?;
     let kernel = if keeps_models(case).is_none() { kernel(case)? } else { return None };
     let (name, used) = (name_of(kernel), amount(kernel.used_bytes.value()));
-    Some(vec![format!("{name} still holds {used}, as much as the failed run had{}", line_of(case.log))])
+    Some(vec![format!("{name} still uses {used}, as much as the failed run had{}", line_of(case.log))])
 }
 
 pub(super) fn had_much_while_loading(case: &Case<'_>) -> Evidence {
@@ -57,7 +57,7 @@ fn had_much(case: &Case<'_>) -> Evidence {
     let had = notebook_had(case)?;
     let when = if is_loading(case) { "when it began to load" } else { "when it failed" };
     Some(vec![format!(
-        "the notebook's own process held {had} {when}{}, and a kernel keeps what its earlier cells and their errors made",
+        "the notebook's own process used {had} {when}{}, and a kernel keeps what its earlier cells and their errors made",
         line_of(case.log)
     )])
 }
@@ -93,10 +93,10 @@ fn kernel<'a>(case: &Case<'a>) -> Option<&'a GpuProcess> {
 
 pub(super) fn say(case: &Case<'_>) -> String {
     let more = match (keeps_models(case), kernel(case)) {
-        (Some((row, bytes)), _) => format!("{} itself still holds {bytes}: its models.", name_of(row)),
-        (None, Some(kernel)) if is_loading(case) => format!("{} still holds what ran earlier in it.", name_of(kernel)),
-        (None, Some(kernel)) => format!("{} still holds what the failed run had.", name_of(kernel)),
-        (None, None) => "The notebook's own kernel still holds what ran earlier.".to_owned(),
+        (Some((row, bytes)), _) => format!("{} itself still uses {bytes}: its models.", name_of(row)),
+        (None, Some(kernel)) if is_loading(case) => format!("{} still has what ran earlier in it.", name_of(kernel)),
+        (None, Some(kernel)) => format!("{} still has what the failed run had.", name_of(kernel)),
+        (None, None) => "The notebook's own kernel still has what ran earlier.".to_owned(),
     };
     plain_and(case, Some(more))
 }

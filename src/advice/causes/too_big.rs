@@ -4,7 +4,7 @@ use super::growth;
 use super::rule::Evidence;
 use crate::advice::case::Case;
 use crate::advice::figures::{buffers, is_share_of, live_need, run_had};
-use crate::advice::phrases::{and, line_of, plain_and};
+use crate::advice::phrases::{and, gpu_in_words, line_of, plain_and};
 use crate::advice::verdict::CauseKind;
 use crate::advice::weights::{ShownBy, Widened, widened};
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Phase, Stage};
@@ -33,6 +33,17 @@ fn need_beyond_capacity(case: &Case<'_>) -> Option<(Bytes, Bytes)> {
     let capacity = case.capacity().filter(|capacity| Some(*capacity) != case.log.facts.limit_bytes)?;
     let needed = live_need(case.log)?;
     (needed > capacity && case.requested_beside_share.is_none()).then_some((needed, capacity))
+}
+
+/// The weights are more than the GPU has: an engine that keeps all of them there never starts on it, whatever its share
+/// and whoever else uses the GPU.
+pub(super) fn weights_exceed(case: &Case<'_>) -> Evidence {
+    // What the log prints of them is better.
+    if weights_fill(case).is_some() {
+        return None;
+    }
+    let (weights, capacity) = case.weights_beyond()?;
+    Some(vec![format!("the model's weights take about {weights}, and there is {capacity} in all")])
 }
 
 pub(super) fn buffers_exceed_free(case: &Case<'_>) -> Evidence {
@@ -95,10 +106,10 @@ pub(super) fn widened_weights(case: &Case<'_>) -> Evidence {
         ShownBy::Bytes { had, model, billions, bits, bits_in_file } => {
             let why = match widened.to_bits {
                 32 => "loaders before transformers 5 take float32 unless they are told the type",
-                _ => "what can't be calculated with as it is, on this card or with what is installed, is made 16 bits",
+                _ => "formats that this GPU or the installed libraries can't compute with are made 16 bits",
             };
             format!(
-                "while loading it held {had} for the {billions} billion parameters of {model}: {bits:.0} bits each or more, where its file has {bits_in_file:.0}; {why}"
+                "while loading it used {had} for the {billions} billion parameters of {model}: {bits:.0} bits each or more, where its file has {bits_in_file:.0}; {why}"
             )
         }
     }])
@@ -111,7 +122,7 @@ pub(super) fn optimizer_or_saving(case: &Case<'_>) -> Evidence {
         Stage::Optimizer if growth::progress(case.log).is_none() => {
             "it died where the optimizer's state is made: that grows with the parameters trained, not with the batch"
         }
-        Stage::Saving => "it died while saving, where the ranks' parts of the model are put together on one card",
+        Stage::Saving => "it died while saving, where the ranks' parts of the model are put together on one GPU",
         _ => return None,
     };
     (case.is_short_of_vram()).then(|| vec![evidence.to_owned()])
@@ -121,6 +132,10 @@ pub(super) fn say(case: &Case<'_>) -> String {
     let widened = widened(case.log).map(|widened| widened_in_words(&widened));
     if need_beyond_capacity(case).is_some() {
         return and(beyond_capacity_in_words(case), widened);
+    }
+    if let (None, Some((weights, capacity))) = (weights_fill(case), case.weights_beyond()) {
+        let gpu = gpu_in_words(&case.place, &case.log.facts);
+        return and(format!("{gpu} has {capacity} in all; the model's weights take ≈ {weights}."), widened);
     }
     plain_and(case, widened.or_else(|| because_in_words(case)))
 }

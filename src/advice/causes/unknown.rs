@@ -30,7 +30,9 @@ fn short_at_start(log: &Diagnosis) -> Option<String> {
     let is_short = needed > free && run.devices.is_none_or(|many| many == 1);
     let line = line_of(log);
     is_short.then(|| {
-        format!("it needed ≥ {needed}{line}, and {free} was free when it began; what held the rest the log doesn't say")
+        format!(
+            "it needed ≥ {needed}{line}, and {free} was free when it began; the log does not say what used the rest"
+        )
     })
 }
 
@@ -52,7 +54,7 @@ fn short_at_failure(log: &Diagnosis) -> Option<String> {
     }
     let own = if used_by_others_at_crash(log).is_some() { run_had(log).zip(facts.total_bytes) } else { None };
     Some(match own {
-        Some((had, all)) => format!("it held {had} of {all} itself and asked for {requested} more{line}"),
-        None => format!("it asked for {requested}{line}, and {free} was free; what held the rest the log doesn't say"),
+        Some((had, all)) => format!("it used {had} of {all} itself and asked for {requested} more{line}"),
+        None => format!("it asked for {requested}{line}, and {free} was free; the log does not say what used the rest"),
     })
 }

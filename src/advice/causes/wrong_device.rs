@@ -15,7 +15,7 @@ pub(super) fn evidence(case: &Case<'_>) -> Evidence {
         let others = case.log.facts.other_processes.len();
         let company = if others > 0 { format!(", beside {others} other processes") } else { String::new() };
         evidence.push(format!(
-            "rank {rank} ran on GPU 0{company}{}: each rank should have a card of its own",
+            "rank {rank} ran on GPU 0{company}{}: each rank should have a GPU of its own",
             line_of(case.log)
         ));
     }
@@ -43,7 +43,7 @@ pub(super) fn other_gpu_has_room(case: &Case<'_>) -> Evidence {
 pub(super) fn say(case: &Case<'_>) -> String {
     let more = match &case.other_gpu {
         Some(other) if case.log.run.rank.is_none() => format!("{} has room for it.", name_of_device(other.device)),
-        _ => "Several ranks share that one card.".to_owned(),
+        _ => "Several ranks share that one GPU.".to_owned(),
     };
     plain_and(case, Some(more))
 }

@@ -1,15 +1,19 @@
-//! Owns what the steps already taken make of the run: the failed run's diagnosis with the settings of the changed
-//! command line, so that the steps ahead are reckoned from there and not from what failed.
+//! Owns what another command line makes of the run: the failed run's diagnosis with the settings of that command line,
+//! which the steps taken have changed or the person has given.
 
+use std::borrow::Cow;
+
+use super::setup;
 use crate::knowledge::{Diagnosis, Run};
 use crate::memory::knobs::{self, context, kv_type, layers, share, slots};
+use crate::memory::settings::CELL_PADDING;
 
 /// The run as this command line would start it. What the log printed of a setting or a size that it
 /// changes no longer counts.
 pub(crate) fn changed(diagnosis: &Diagnosis, command: &str) -> Diagnosis {
     let run = &diagnosis.run;
     let context = changed_context(diagnosis, command);
-    let layers: Option<u64> = layers::KNOB.typed(command).and_then(|text| text.parse().ok());
+    let layers = typed_layers(command);
     let all = run.layers_offloaded.map(|(_, all)| all);
     let mut printed = run.printed.clone();
     for knob in knobs::all().filter(|knob| knob.typed(command).is_some()) {
@@ -44,13 +48,54 @@ pub(crate) fn changed(diagnosis: &Diagnosis, command: &str) -> Diagnosis {
     Diagnosis { run, facts, ..diagnosis.clone() }
 }
 
+/// The failed run as this command line starts it: with the command's settings where they differ from the log's. Where they
+/// are the same, the log's figures are this run's and stay.
+pub(crate) fn as_started<'a>(diagnosis: &'a Diagnosis, command: &str) -> Cow<'a, Diagnosis> {
+    if is_set_otherwise(diagnosis, command) {
+        return Cow::Owned(changed(diagnosis, command));
+    }
+    let run = Run { command: Some(command.to_owned()), ..diagnosis.run.clone() };
+    Cow::Owned(Diagnosis { run, ..diagnosis.clone() })
+}
+
+fn is_set_otherwise(diagnosis: &Diagnosis, command: &str) -> bool {
+    let run = &diagnosis.run;
+    let context = changed_context(diagnosis, command).zip(setup::context(diagnosis));
+    // llama.cpp rounds what was typed up before it prints it.
+    let is_context = context.is_some_and(|(typed, printed)| typed.abs_diff(printed) >= CELL_PADDING);
+    let kv_type = kv_type::KNOB.typed(command).zip(run.kv_type.as_deref());
+    let layers = typed_layers(command).zip(run.layers_offloaded);
+    let is_printed_otherwise = knobs::all().any(|knob| {
+        let printed = knob.printed.iter().find_map(|name| run.printed.get(*name));
+        knob.typed(command).zip(printed).is_some_and(|(typed, printed)| !is_same_value(typed, printed))
+    });
+    is_context
+        || is_printed_otherwise
+        || kv_type.is_some_and(|(typed, printed)| typed != printed)
+        || layers.is_some_and(|(typed, (on, all))| typed.min(all) != on)
+}
+
+/// Whether two spellings of a value are the same: 0.9 and 0.90.
+fn is_same_value(one: &str, other: &str) -> bool {
+    match (one.parse::<f64>(), other.parse::<f64>()) {
+        (Ok(one), Ok(other)) => one.total_cmp(&other).is_eq(),
+        _ => one == other,
+    }
+}
+
+fn typed_layers(command: &str) -> Option<u64> {
+    layers::KNOB.typed(command)?.parse().ok()
+}
+
 fn ollama_slots(command: &str) -> Option<u64> {
     slots::KNOB.variable(command)?.parse().ok()
 }
 
 /// The context of all requests together. Ollama multiplies what one request has.
 fn changed_context(diagnosis: &Diagnosis, command: &str) -> Option<u64> {
-    if let Some(context) = context::KNOB.typed(command).and_then(|text| text.parse().ok()) {
+    let typed: Option<u64> = context::KNOB.typed(command).and_then(|text| text.parse().ok());
+    // 0 stands for what the model was made for.
+    if let Some(context) = typed.filter(|tokens| *tokens > 0) {
         return Some(context);
     }
     let run = &diagnosis.run;

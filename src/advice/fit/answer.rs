@@ -132,10 +132,10 @@ impl FitAdvice {
         self.total_bytes.zip(self.card_bytes).filter(|(total, card)| self.fits == Some(false) && total > card)
     }
 
-    /// Whether its weights alone are more than the GPU has: no setting helps, however empty the GPU is.
-    pub fn has_weights_beyond(&self) -> bool {
-        let weights = self.parts.as_ref().and_then(|parts| parts.weights.bytes);
-        weights.zip(self.card_bytes).is_some_and(|(weights, card)| weights > card)
+    /// Its weights and what the GPU has, where its weights alone are more: no setting helps, however empty the GPU is.
+    pub fn weights_beyond(&self) -> Option<(Bytes, Bytes)> {
+        let weights = self.parts.as_ref()?.weights.bytes?;
+        self.card_bytes.map(|card| (weights, card)).filter(|(weights, card)| weights > card)
     }
 
     /// What must be free on the GPU so that it fits as it is. About.

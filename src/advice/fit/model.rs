@@ -120,7 +120,7 @@ fn by_name(name: &str, whose: &str, run: &Run, of_torch: bool) -> Option<Known> 
     let file = name.rsplit('\\').next().unwrap_or(name).trim_end_matches(".gguf");
     let (row, called) = table::called(table::rows().ok()?, file)?;
     let quantisation = as_given_out(quantisation(run, name, of_torch), &row);
-    let how = format!("{whose}: {called} of my table, {} {}", quantisation.name, quantisation.how);
+    let how = format!("{whose}: {called}, {} {}", quantisation.name, quantisation.how);
     let shape = table::shape(&row, quantisation.mix);
     let is_assumed = quantisation.how == ASSUMED;
     Some(Known { name: called, quantization: quantisation.name, how, is_assumed, shape })

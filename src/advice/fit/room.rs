@@ -153,7 +153,7 @@ pub(crate) fn room(diagnosis: &Diagnosis, machine: &Machine<'_>) -> Room {
     let room = Room {
         why_not: match machine.failed_on {
             None if has_several => "the log does not tell which of this machine's GPUs it was",
-            _ => "what is free on the card is not known",
+            _ => "what is free on the GPU is not known",
         },
         failed_gpu: machine.vram_now,
         ram: available_ram(diagnosis, machine),

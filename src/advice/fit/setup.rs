@@ -113,14 +113,14 @@ pub(crate) fn engine(kind: Kind, diagnosis: &Diagnosis, shape: &ModelShape, room
         }
         Kind::Ollama => {
             let settings = llama(run);
-            let context = or_assumed(ollama_context(room.capacity), "Ollama's default for such a card");
+            let context = or_assumed(ollama_context(room.capacity), "Ollama's default for such a GPU");
             // The default is of one request.
             let context = if asked.is_some() { context } else { context.saturating_mul(settings.parallel) };
             Engine::Ollama(as_ollama_starts_it(run, shape, Settings { context: Some(context), ..settings }, room))
         }
         Kind::Vllm => Engine::Vllm(vllm_serving(run, asked)),
         Kind::Sglang => {
-            let tokens = or_assumed(ASSUMED_CONTEXT, "since SGLang serves what its pool holds");
+            let tokens = or_assumed(ASSUMED_CONTEXT, "since SGLang serves what fits its pool");
             Engine::Sglang(sglang_serving(run, shape, room.capacity, tokens))
         }
         Kind::Transformers => {

@@ -108,7 +108,7 @@ fn the_verdict_says_what_it_needs_and_what_fits_beside_what_is_free_now() {
     let advice = advised(&llama_log(65_536, 8192), Some(&held(Bytes::gib(12))), None);
     let fit = advice.fit.as_ref().unwrap();
     let sentence = &advice.verdict.sentence;
-    let said = "Llama-3.1-8B Q4_K_M at 64K tokens of context needs about 13.0 GiB; this card has 11.4 free and 24.0 in all. \
+    let said = "Llama-3.1-8B Q4_K_M at 64K tokens of context needs about 13.0 GiB; this GPU has 11.4 free and 24.0 in all. \
         It fits with the KV cache in q8_0 (about 9.5 GiB), or with 43K tokens of context (about 10.4 GiB).";
     assert!(sentence.ends_with(said), "{sentence}");
     assert_eq!(fit.fits, Some(false));
@@ -243,7 +243,7 @@ fn where_nothing_fits_smaller_models_are_named() {
     let fit = advice.fit.unwrap();
     assert_eq!((fit.fits, fit.choices.len(), fit.instead.len()), (Some(false), 0, MOST_INSTEAD));
     assert!(
-        advice.verdict.sentence.contains("This card can't run it as it is: you need about 1"),
+        advice.verdict.sentence.contains("This GPU can't run it as it is: you need about 1"),
         "{}",
         advice.verdict.sentence
     );
@@ -330,8 +330,7 @@ fn a_few_layers_are_an_offer_that_is_told_to_be_slow() {
     let advice = advised(&log, Some(&held(Bytes::gib(19))), None);
     let said = &advice.verdict.sentence;
     assert!(
-        said.contains(" layers on the card (about ")
-            && said.contains(", which is slow; whole on the card fits one of: "),
+        said.contains(" layers on the GPU (about ") && said.contains(", which is slow; all on the GPU fits one of: "),
         "{said}"
     );
     assert!(!advice.fit.unwrap().instead.is_empty());

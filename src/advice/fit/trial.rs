@@ -97,7 +97,7 @@ impl Trial {
         let (value, was) = (self.value(turn, self.now)?, self.value(turn, self.was)?);
         let engine = &self.now.engine;
         let (name, (less, more)) = match turn {
-            Turn::File => ("quantisation", (self.now.file > 0, self.now.file + 1 < self.files.len())),
+            Turn::File => ("quantization", (self.now.file > 0, self.now.file + 1 < self.files.len())),
             Turn::Engine(knob) => (knob.label(engine), knob.room(engine, &self.file()?.shape)),
         };
         Some(Row { name, was: (was != value).then_some(was), value, less, more })
@@ -198,7 +198,7 @@ impl Trial {
     fn why_too_tight(&self, fit: &FitAdvice, free: Bytes) -> String {
         let engine = &self.now.engine;
         let (each, room) = match fit.is_on_several() {
-            true => (" on each card", &*fit.each),
+            true => (" on each GPU", &*fit.each),
             false => ("", std::slice::from_ref(&free)),
         };
         let by_itself = self.file().map(|file| engine.by_itself(&file.shape, room)).unwrap_or_default();

@@ -32,12 +32,12 @@ impl FitAdvice {
             }
             (Some(free), Some(card)) if self.is_now => {
                 let have = match self.each.len() {
-                    0 => "this card has".to_owned(),
-                    count => format!("the {count} cards here together have"),
+                    0 => "this GPU has".to_owned(),
+                    count => format!("the {count} GPUs here together have"),
                 };
                 format!("; {have} {} free and {} in all", free.in_gib(), card.in_gib())
             }
-            (Some(free), _) => format!("; {free} were free for it"),
+            (Some(free), _) => format!("; {free} was free for it"),
             (None, _) => self.why_not_known.as_deref().map(|why| format!("; {why}")).unwrap_or_default(),
         };
         let needs = format!("{named} needs about {total}{free}");
@@ -69,7 +69,7 @@ impl FitAdvice {
         if !offers.is_empty() {
             let instead = match self.instead.as_slice() {
                 [] => String::new(),
-                some => format!(", which is slow; whole on the card fits one of: {}", some.join(", ")),
+                some => format!(", which is slow; all on the GPU fits one of: {}", some.join(", ")),
             };
             return Some(format!("It fits {}{instead}.", offers.join(", or ")));
         }
@@ -77,7 +77,7 @@ impl FitAdvice {
             return None;
         }
         let needed = self.total_bytes.map(|total| format!("you need about {total}"))?;
-        let these = if self.is_on_several() { "These cards" } else { "This card" };
+        let these = if self.is_on_several() { "These GPUs" } else { "This GPU" };
         Some(match self.instead.as_slice() {
             [] => format!("{these} can't run it as it is: {needed}."),
             some => format!("{these} can't run it as it is: {needed}, or one of: {}.", some.join(", ")),
@@ -110,7 +110,7 @@ impl FitAdvice {
             })
             .collect();
         if !sizes.is_empty() {
-            lines.push(format!("Its files by quantisation, in GiB, about: {}.", sizes.join(", ")));
+            lines.push(format!("Its files by quantization, in GiB, about: {}.", sizes.join(", ")));
         }
         lines.extend(self.why_not_known.iter().map(|why| format!("Whether it fits is not known: {why}.")));
         lines.extend(self.notes.iter().map(|note| format!("Note: {note}.")));

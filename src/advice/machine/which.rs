@@ -1,6 +1,7 @@
 //! Owns which of several equal GPUs the log means. A run counts the GPUs that it may see from 0, so that a number
 //! alone ties a log to none of them: a process, an address, a UUID, or the visible devices do.
 
+use super::USE_PERCENT;
 use super::place::{Fate, Named};
 use crate::advice::input::{Situation, has_uuid};
 use crate::gpu::{Device, Nature, Vantage};
@@ -77,8 +78,13 @@ fn holds_named<'a>(named: &[Named<'a>], devices: &[&'a Device]) -> Vec<&'a Devic
     devices.iter().copied().filter(|device| named.iter().any(|named| lives_on(named, device))).collect()
 }
 
+/// Whether the named process is on the GPU; of one on several GPUs, whether it uses about as much there as on the GPU where
+/// it was found.
 fn lives_on(named: &Named<'_>, device: &Device) -> bool {
-    matches!(named.fate, Fate::Alive(row, _) if device.processes.contains(row))
+    let Fate::Alive(found, _) = named.fate else { return false };
+    device.processes.iter().filter(|row| row.pid == found.pid).any(|row| {
+        row == found || row.used_bytes.value().is_some_and(|uses| uses.within_percent(named.bytes, USE_PERCENT))
+    })
 }
 
 /// The GPU at the PCI address that the log prints.

@@ -114,8 +114,8 @@ impl Release {
         }
         Err(match status {
             200..=299 => return Ok(()),
-            300..=399 => format!("it points somewhere else ({status}), and I don't go there"),
-            401 | 403 => format!("it wants a key or a password, which I don't have ({status})"),
+            300..=399 => format!("it points somewhere else ({status}), which is not followed"),
+            401 | 403 => format!("it requires a key or a password ({status})"),
             404 => format!("it knows neither this request nor this model (404){}", answer.quoted()),
             _ => format!("it answered {status}{}", answer.quoted()),
         })

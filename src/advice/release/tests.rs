@@ -175,7 +175,7 @@ fn a_refusal_and_another_program_are_told_apart() {
     let any = ollama("Ollama runner");
     assert_eq!(sent(&any, said(200, "<html>hello")).unwrap_err(), "what answers there is not Ollama");
     assert_eq!(sent(&any, said(200, r#"{"system":{}}"#)).unwrap_err(), "what answers there is not Ollama");
-    assert!(sent(&any, said(302, "")).unwrap_err().contains("don't go there"));
+    assert!(sent(&any, said(302, "")).unwrap_err().contains("is not followed"));
     assert!(any.accepted(&said(403, "")).is_err());
     assert!(any.accepted(&said(404, r#"{"error":"model 'x' not found"}"#)).unwrap_err().contains("not found"));
     let comfy = route(&row("ComfyUI", "python main.py", None)).unwrap();

@@ -21,7 +21,7 @@ pub(crate) fn decide(plan: &mut Vec<PlannedFix>, outlook: &Outlook<'_, '_>) -> (
         planned.enough = enough(planned, freed_by_processes, outlook);
     }
     let found = together::step(plan, outlook);
-    let is_hopeless = matches!(found, Found::None);
+    let is_hopeless = matches!(found, Found::None) && !plan.is_empty();
     let mut fits_with = None;
     if let Found::Step(found) = found {
         let (step, choice) = *found;
@@ -56,7 +56,9 @@ fn enough(planned: &PlannedFix, freed_by_processes: Bytes, outlook: &Outlook<'_,
 
 /// Whether the need is an engine's own figure, or reckoned from a model and settings of which none is assumed.
 fn is_need_known(planned: &PlannedFix, outlook: &Outlook<'_, '_>) -> bool {
-    let is_whole = outlook.case.ledger.as_ref().is_some_and(|ledger| !ledger.needed_is_at_least);
+    // The share that an engine asked for says nothing of a model that is larger than the GPU.
+    let is_of_share = !outlook.has_weights_beyond();
+    let is_whole = is_of_share && outlook.case.ledger.as_ref().is_some_and(|ledger| !ledger.needed_is_at_least);
     let reckoned = outlook.case.fit_ahead().filter(|fit| !fit.is_assumed);
     is_whole
         || match &planned.room_on {
@@ -74,7 +76,7 @@ fn by_the_sums(planned: &PlannedFix, freed_by_processes: Bytes, outlook: &Outloo
         // The log's own sums refute an estimate that promises more.
         Enough::Yes if is_model_asked && is_short_by_sums == Some(true) => Enough::NotAlone,
         decided @ (Enough::Yes | Enough::NotAlone) if is_model_asked => decided,
-        decided @ (Enough::LacksRam { .. } | Enough::Likely) => decided,
+        decided @ (Enough::LacksRam { .. } | Enough::Likely | Enough::WithOthers) => decided,
         // The log's sums are a lower bound: they do not outweigh that the model does not fit by its own.
         Enough::NotAlone if is_short_by_sums == Some(false) => Enough::Unknown,
         _ => match is_short_by_sums {

@@ -11,7 +11,7 @@ use crate::advice::fit::effect::Effect;
 use crate::advice::fit::words::download;
 use crate::advice::naming::sentence;
 use crate::advice::other_gpu::RoomOn;
-use crate::advice::rerun::{Changes, Form, Had, apply_all};
+use crate::advice::rerun::{Changes, Form, Had, apply_all, with_other_model};
 use crate::gpu::Nature;
 use crate::knowledge::fix::substitute;
 use crate::knowledge::{
@@ -68,7 +68,10 @@ pub(crate) fn filled_together(parts: &[(&Fix, Effect)], options: &str, case: &Ca
         let changes = filling.keep_what_differs(&mut step).ok()?;
         filled.actions.push(step.action);
         match (step.command, changes) {
-            (Some(command), None) => other_model = other_model.or(Some(command)),
+            (Some(command), None) => {
+                let own = case.command.and_then(|own| with_other_model(&command, own, Form::Posix));
+                other_model = other_model.or(own).or(Some(command));
+            }
             (command, changes) => {
                 commands.extend(command);
                 let all = filled.changes.take();
@@ -84,9 +87,9 @@ pub(crate) fn filled_together(parts: &[(&Fix, Effect)], options: &str, case: &Ca
     let (fix, effect) = parts.first()?;
     let mut in_one = joined(&commands);
     if !options.is_empty() {
-        let line = in_one.filter(|line| STARTS_A_SERVER.iter().any(|start| line.starts_with(start)))?;
-        in_one = Some(format!("{line} {options}"));
+        let line = in_one.filter(|line| STARTS_A_SERVER.iter().any(|start| line.contains(start)))?;
         let more = Changes::of(options)?;
+        in_one = more.apply(&line, Form::Posix);
         filled.changes = Some(match filled.changes {
             Some(all) => all.with(more)?,
             None => more,
@@ -100,7 +103,7 @@ pub(crate) fn filled_together(parts: &[(&Fix, Effect)], options: &str, case: &Ca
 }
 
 /// Commands whose options are the engine's own.
-const STARTS_A_SERVER: [&str; 2] = ["vllm serve ", "python -m sglang.launch_server "];
+const STARTS_A_SERVER: [&str; 3] = ["vllm serve ", "vllm.entrypoints.", "sglang.launch_server "];
 
 /// Commands as one: options of the same program on one line, else what is written down in the same place.
 fn joined(commands: &[String]) -> Option<String> {
@@ -250,7 +253,13 @@ impl Filling<'_, '_> {
         if let Some(called) = command.as_deref().and_then(|text| called(text, self.case.log)) {
             return Some(called);
         }
-        let in_line = changes.zip(self.case.command).and_then(|(changes, line)| changes.apply(line, shell));
+        let in_line = self.case.command.and_then(|line| match changes {
+            Some(changes) => changes.apply(line, shell),
+            None => {
+                let shown = command.as_deref()?;
+                with_other_model(shown, line, shell).or_else(|| Changes::to_be_filled_in(shown)?.apply(line, shell))
+            }
+        });
         let command = command.map(|text| as_module(&text, self.case.log).unwrap_or(text));
         let command = in_line.or_else(|| changes?.alone(shell)).or(command);
         command.or_else(|| own_option::halved(self.case.command?, &self.own_option()?))

@@ -64,11 +64,21 @@ impl<'c, 'a> Outlook<'c, 'a> {
         self.blames_the_run() && self.case.requested_beside_share.is_some()
     }
 
+    /// Whether the model takes more than an empty GPU has.
+    pub(crate) fn exceeds_the_gpu(&self) -> bool {
+        self.case.fit_ahead().is_some_and(|fit| fit.beyond().is_some())
+    }
+
+    /// Whether the weights of an engine's model are more than the GPU has: it keeps all of them there.
+    pub(crate) fn has_weights_beyond(&self) -> bool {
+        self.case.weights_beyond().is_some()
+    }
+
     /// Whether no change of other processes makes the model fit: it takes more than an empty GPU has, and no other process
     /// is to blame, or its weights alone take more.
     pub(crate) fn exceeds_an_empty_gpu(&self) -> bool {
         let Some(fit) = self.case.fit_ahead() else { return false };
-        let is_hopeless = fit.has_weights_beyond() || !self.is_led_by(CauseKind::OtherProcess);
+        let is_hopeless = fit.weights_beyond().is_some() || !self.is_led_by(CauseKind::OtherProcess);
         is_hopeless && fit.beyond().is_some()
     }
 }

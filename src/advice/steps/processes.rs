@@ -3,9 +3,9 @@
 
 use super::order::Offer;
 use super::outlook::Outlook;
-use super::planned::{PlannedFix, Step};
+use super::planned::{Enough, PlannedFix, Step};
 use super::template::step_of;
-use crate::advice::case::Case;
+use crate::advice::case::{Case, OtherRank};
 use crate::advice::figures::is_negligible;
 use crate::advice::machine::place::Place;
 use crate::advice::naming::name_of;
@@ -27,19 +27,27 @@ const MOST_PROCESSES: usize = 5;
 pub(crate) const WORTH_ENDING: Bytes = Bytes::mib(256);
 
 /// A step for each process that may be offered: first the smallest that is enough alone, and one that releases its memory
-/// before one that must end, so that nobody loses work for nothing. Other ranks' GPUs come after the run's own.
+/// before one that must end, so that nobody loses work for nothing. Other ranks' GPUs come after the run's own, where other
+/// processes are to blame.
 pub(crate) fn steps(fix: &Fix, outlook: &Outlook<'_, '_>) -> Vec<Offer> {
     let case = outlook.case;
     let mut steps = on_gpu(fix, case, &case.place, &case.users, outlook.short);
-    if outlook.is_led_by(CauseKind::OtherProcess) && case.place.is_here() {
-        stand_as_if_idle(&mut steps, outlook.short);
-    }
-    for rank in &case.other_ranks {
-        steps.extend(on_gpu(fix, case, &rank.place, &rank.users, None));
+    if outlook.is_led_by(CauseKind::OtherProcess) {
+        if case.place.is_here() {
+            stand_as_if_idle(&mut steps, outlook.short);
+        }
+        steps.extend(case.other_ranks.iter().flat_map(|rank| on_gpu_of(rank, fix, case)));
     }
     // Those that may be terminated only under a condition come last.
     steps.sort_by_key(|offer| offer.may_be_busy);
     steps
+}
+
+/// The steps on another rank's GPU: what they free there is none of what is short on the GPU that the verdict is about.
+fn on_gpu_of(rank: &OtherRank<'_>, fix: &Fix, case: &Case<'_>) -> Vec<Offer> {
+    let mut offers = on_gpu(fix, case, &rank.place, &rank.users, None);
+    offers.iter_mut().for_each(|offer| offer.planned.enough = Enough::WithOthers);
+    offers
 }
 
 fn on_gpu(fix: &Fix, case: &Case<'_>, place: &Place<'_>, users: &[User<'_>], short: Option<Bytes>) -> Vec<Offer> {
@@ -59,7 +67,7 @@ fn on_gpu(fix: &Fix, case: &Case<'_>, place: &Place<'_>, users: &[User<'_>], sho
         }
         let mut step = with_its_launcher(step, case, place, user.row);
         if place.same_machine.is_none() {
-            step = step.with_condition("If your run was on this card: ");
+            step = step.with_condition("If your run was on this GPU: ");
         }
         // Several ranks of one launcher are one step.
         if idle.iter().chain(&unknown).any(|other: &Offer| other.planned.is_about_the_same(&step)) {

@@ -23,12 +23,12 @@ pub(crate) fn run_again(case: &Case<'_>, causes: &[Cause]) -> Option<PlannedFix>
     }
     let free_now = match ledger.is_now {
         true => format!("{} is free now", amount(ledger.available_bytes)),
-        false => "each GPU here that it may be has room for it now".to_owned(),
+        false => "each GPU here that it may be has enough free now".to_owned(),
     };
     let why = why_there_is_room(case, causes, &free_now)?;
     if let Some(too_small) = share::too_small(case) {
         let action = format!(
-            "Run the job again: {} of the GPU does not hold its weights, though there is room now",
+            "Run the job again: {} of the GPU is less than its weights, though there is room now",
             too_small.set
         );
         let step = Step::new(action, Some(too_small.command), why, RUNS_PAST, PASTE_AGAIN);
@@ -73,10 +73,9 @@ pub(crate) fn fresh_start(case: &Case<'_>, causes: &[Cause]) -> Option<PlannedFi
         return None;
     }
     let action = "Restart the program, and watch the GPU's bar meanwhile".to_owned();
-    let why = format!(
-        "{free} was free when it asked for {requested}: a short peak, or a driver that no longer gives what it has"
-    );
-    let if_not = "If it fails again with as much free, update the card's driver and the program; if the bar was full for a moment, take the steps below.";
+    let why =
+        format!("{free} was free when it asked for {requested}: a short peak, or a driver that refuses what is free");
+    let if_not = "If it fails again with as much free, update the GPU driver and the program. If the bar was full for a moment, take the fixes below.";
     Some(planned("Start the program anew and run it again", Step::new(action, command(case), why, RUNS_PAST, if_not)))
 }
 

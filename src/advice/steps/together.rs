@@ -11,7 +11,7 @@ use crate::advice::fit::{FitAdvice, FitChoice};
 use crate::advice::naming::{capitalized, uncapitalized};
 use crate::knowledge::FixId;
 use crate::memory::knob::Said;
-use crate::memory::knobs::{self, context, kv_type, layers};
+use crate::memory::knobs::{self, context, kv_type, layers, share};
 use crate::memory::{Is, Kind, Knob, Turn};
 use crate::units::Bytes;
 
@@ -34,7 +34,7 @@ struct Parts<'p> {
 }
 
 /// Settings of an engine's own that the plan may leave out since alone they change nothing.
-const OF_ENGINE: [&Knob; 2] = [&kv_type::KNOB, &context::KNOB];
+const OF_ENGINE: [&Knob; 3] = [&kv_type::KNOB, &context::KNOB, &share::KNOB];
 
 /// The step for the fewest changes that are enough together.
 pub(crate) fn step(plan: &[PlannedFix], outlook: &Outlook<'_, '_>) -> Found {

@@ -2,6 +2,7 @@
 
 use super::outlook::Outlook;
 use super::planned::PlannedFix;
+use crate::advice::engine;
 use crate::advice::weights::widened;
 use crate::knowledge::{Condition, Fix, FixId, Phase};
 
@@ -17,10 +18,30 @@ const WITHIN_THE_SHARE: &[FixId] = &[
     FixId::QUANTISED_KV_CACHE,
 ];
 
+/// Fixes that make what the model takes of a GPU smaller: none of them helps an engine whose share is in use.
+const CHANGES_THE_MODEL: &[FixId] = &[FixId::SMALLER_QUANTISATION, FixId::SPLIT_MODEL_OVER_GPUS, FixId::MAX_MODEL_LEN];
+
+/// Fixes that change what an engine takes beside its weights.
+const CHANGES_BESIDE_THE_WEIGHTS: &[FixId] = &[
+    FixId::LOWER_UTILIZATION,
+    FixId::RAISE_UTILIZATION,
+    FixId::FEWER_SEQUENCES,
+    FixId::NO_CUDA_GRAPHS,
+    FixId::MAX_MODEL_LEN,
+    FixId::SHORTER_CONTEXT,
+    FixId::QUANTISED_KV_CACHE,
+];
+
 pub(crate) const WAS_TRIED: &str = "it was tried and did not help, or one that does more was";
 
 const OF_FIXES: &[Veto<Fix>] = &[
     (WAS_TRIED, was_tried),
+    ("the engine's share was not free, and the model is not known to exceed the GPU", |fix, outlook| {
+        CHANGES_THE_MODEL.contains(&fix.id) && engine::more_than_is_free(outlook.case.log) && !outlook.exceeds_the_gpu()
+    }),
+    ("the model's weights alone exceed the GPU", |fix, outlook| {
+        CHANGES_BESIDE_THE_WEIGHTS.contains(&fix.id) && outlook.has_weights_beyond()
+    }),
     ("what it frees within the engine's share becomes KV cache", |fix, outlook| {
         outlook.is_beside_share() && WITHIN_THE_SHARE.contains(&fix.id)
     }),

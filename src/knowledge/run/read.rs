@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -12,6 +13,7 @@ use crate::knowledge::pattern::{Pattern, group};
 use crate::knowledge::settings;
 use crate::knowledge::version::{self, VersionRule};
 use crate::log::{PastedLog, without_source};
+use crate::packed;
 use crate::units::{Bytes, UnitBase};
 
 /// How much of a large log is searched: its beginning, and what lies before the decisive line.
@@ -107,6 +109,15 @@ fn code_free(text: &str, part: Range<usize>) -> String {
     let to = text.ceil_char_boundary(part.end.saturating_add(LATEST));
     let around = without_source(text.get(from..to).unwrap_or_default());
     around.get(part.start - from..part.end - from).unwrap_or_default().to_owned()
+}
+
+/// The rules as the program was built with them.
+static BUILT_IN: LazyLock<Vec<RunRule>> = LazyLock::new(|| packed::table(include_str!("../../../knowledge/run.ron")));
+
+/// What a command line says of the run that it starts.
+pub fn of_command(command: &str) -> Run {
+    let log = PastedLog::new(command);
+    read(&BUILT_IN, &[], &log, log.line_count(), 0)
 }
 
 /// What the log says of the run that failed at this place.

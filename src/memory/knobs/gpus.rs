@@ -94,7 +94,7 @@ pub(crate) fn over<'a>(
 fn with_tensor_parallel(need: &Need<'_>) -> Option<Proposal> {
     [2, 4, 8].into_iter().filter(|count| *count != need.engine.ranks()).find_map(|count| {
         let (engine, least) = over(need.engine, need.shape, need.cards, count)?;
-        let words = format!("the model over {count} cards");
+        let words = format!("the model over {count} GPUs");
         let proposal = need.propose(&[Turn { knob: &KNOB, to: count }], words, engine);
         let Said::Option(flags) = KNOB.said(&engine, None)? else { return None };
         fitting(need, Proposal { card: Some(least.clone()), ..proposal.with_flags(flags) })
@@ -108,7 +108,7 @@ fn with_pipeline(need: &Need<'_>) -> Option<Proposal> {
     };
     most_free_first(need.cards).into_iter().zip(1_u64..).skip(1).find_map(|(least, stages)| {
         let engine = Engine::Vllm(vllm::Serving { pipeline_parallel: stages, ..serving });
-        let words = format!("the layers over {stages} cards");
+        let words = format!("the layers over {stages} GPUs");
         let proposal = need
             .propose(&[Turn { knob: &PIPELINE, to: stages }], words, engine)
             .with_flags(format!("--pipeline-parallel-size {stages}"));
@@ -137,7 +137,7 @@ fn laid_out(need: &Need<'_>) -> Option<Proposal> {
     let order = if differ(need.cards) { " # with CUDA_DEVICE_ORDER=PCI_BUS_ID" } else { "" };
     let after = format!(", device_map=\"auto\", max_memory={{{}}}{order}", each.join(", "));
     let total = need.cards.iter().fold(weights.plus(cache), |sum, _| sum.plus(beside));
-    let words = format!("{} cards", need.cards.len());
+    let words = format!("{} GPUs", need.cards.len());
     let flags = Flags::OfEngine { before: String::new(), after };
     let proposal = need.propose(&[PLACED_OTHERWISE], words, need.engine);
     Some(Proposal { card: None, total: Some(total), flags, is_own_command: false, ..proposal })
@@ -155,8 +155,8 @@ fn over_all(need: &Need<'_>) -> Option<Proposal> {
     let (Engine::LlamaCpp(settings), together) = (need.engine, Card::together(need.cards)?) else { return None };
     let settings = Settings { devices: need.cards.len() as u64, ..settings };
     let words = match need.cards.len() {
-        2 => "both cards".to_owned(),
-        count => format!("all {count} cards"),
+        2 => "both GPUs".to_owned(),
+        count => format!("all {count} GPUs"),
     };
     let flags = split::flags(need.shape, &settings, &together.each).map_or(Flags::Nothing, Flags::These);
     let proposal = need.propose(&[PLACED_OTHERWISE], words, Engine::LlamaCpp(settings));

@@ -23,7 +23,7 @@ pub(crate) static KNOB: Knob = Knob {
     // With few layers on the GPU it is the processor that computes.
     cost: |_, shape, count| if count >= shape.units() / 2 { 8 } else { 9 },
     proposals: |need| fewer(need).into_iter().collect(),
-    label: Some(|_| "layers on the card"),
+    label: Some(|_| "layers on the GPU"),
     ladder: Some(|_, shape| (0..=shape.units()).collect()),
     shown: Some(|engine, shape| format!("{} of {}", KNOB.value(engine, shape), shape.units())),
     ..Knob::PLAIN
@@ -53,5 +53,5 @@ fn fewer(need: &Need<'_>) -> Option<Proposal> {
     let (all, now) = (need.shape.units(), KNOB.value(&need.engine, need.shape));
     let count = best_layers(need.shape, &settings, free).filter(|count| (1..now).contains(count))?;
     let s = if free.len() > 1 { "s" } else { "" };
-    Some(need.turn(&KNOB, count, format!("{count} of {all} layers on the card{s}")))
+    Some(need.turn(&KNOB, count, format!("{count} of {all} layers on the GPU{s}")))
 }

@@ -36,6 +36,6 @@ fn part_in_ram(need: &Need<'_>) -> Option<Proposal> {
     }
     let most = inference::largest_max_memory(need.shape, &generating, need.card?.free.less(SPARE))?;
     let all = inference::weight_bytes(need.shape, generating.dtype).ok()?;
-    let words = format!("{most} of the weights on the card and the rest in system memory");
+    let words = format!("{most} of the weights on the GPU and the rest in system memory");
     (all / 2..all).contains(&most.0).then(|| need.turn(&KNOB, most.0, words))
 }

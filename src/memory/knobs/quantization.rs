@@ -9,7 +9,7 @@ use crate::memory::weights;
 
 /// Values are places in `MIXES`; past them, a checkpoint in four bits.
 pub(crate) static KNOB: Knob = Knob {
-    name: "quantisation",
+    name: "quantization",
     engines: &[Kind::LlamaCpp, Kind::Ollama, Kind::Vllm, Kind::Sglang],
     fixes: &[FixId::SMALLER_QUANTISATION],
     placeholder: |_, place| Some(("quantisation", (*MIXES.get(usize::try_from(place).ok()?)?).to_owned())),

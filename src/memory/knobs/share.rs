@@ -27,7 +27,7 @@ pub(crate) static KNOB: Knob = Knob {
         _ => true,
     },
     proposals,
-    label: Some(|engine| if let Engine::Sglang(_) = engine { "share of free VRAM" } else { "share of the card" }),
+    label: Some(|engine| if let Engine::Sglang(_) = engine { "share of free VRAM" } else { "share of the GPU" }),
     ladder: Some(|_, _| (10..=49).map(|step| step * 20).collect()),
     shown: Some(|engine, _| {
         let shown = format!("{}.{:03}", of(engine) / 1000, of(engine) % 1000);
@@ -37,7 +37,7 @@ pub(crate) static KNOB: Knob = Knob {
 };
 
 /// With what of the GPU the weights and their cache get.
-pub(crate) const LARGER: &str = "a larger share of the card";
+pub(crate) const LARGER: &str = "a larger share of the GPU";
 
 /// A context that is worth a server.
 pub(crate) const USEFUL_CONTEXT: u64 = 2048;
@@ -82,7 +82,7 @@ fn of_vllm(need: &Need<'_>, card: &Card) -> Option<Proposal> {
     let usual = vllm::USUAL_UTILIZATION;
     let is_usual_enough = fits(&KNOB.with(need.engine, need.shape, usual), need.shape, need.card) == Some(true);
     let higher = if is_usual_enough { usual } else { most_of_vllm(need, card)? };
-    let words = if is_usual_enough { "vLLM's usual share of the card (0.92)" } else { LARGER };
+    let words = if is_usual_enough { "vLLM's usual share of the GPU (0.92)" } else { LARGER };
     (higher > now).then(|| need.turn(&KNOB, higher, words))
 }
 

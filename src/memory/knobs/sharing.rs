@@ -148,8 +148,8 @@ fn shared_out(need: &Need<'_>, way: &Way, run: Training) -> Option<Proposal> {
     let estimate = best.engine.estimate(need.shape);
     let parts = estimate.named().into_iter().filter(|(_, part)| part.bytes.is_some_and(|bytes| bytes.0 > 0));
     let parts: Vec<String> = parts.filter_map(|(name, part)| Some(format!("{name} {}", part.bytes?))).collect();
-    let on = if best.count > 1 { format!(" over {} cards", best.count) } else { String::new() };
-    let words = format!("{}{on} and gradient checkpointing (on each card {})", way.words, parts.join(", "));
+    let on = if best.count > 1 { format!(" over {} GPUs", best.count) } else { String::new() };
+    let words = format!("{}{on} and gradient checkpointing (on each GPU {})", way.words, parts.join(", "));
     let turns = [Turn { knob: &KNOB, to: 3_u64.saturating_sub(way.stage.into()) }, checkpointing::ON];
     let before = only_most_free(best.count, need.cards);
     let proposal = need.propose(&turns, words, best.engine);

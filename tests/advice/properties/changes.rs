@@ -24,7 +24,7 @@ const CHANGES: &[NamedChange] = &[
         &["shorter-context", "max-model-len"],
     ),
     named("KV cache in", &["-ctk", "--kv-cache-dtype", "OLLAMA_KV_CACHE_TYPE"], &["quantised-kv-cache"]),
-    named("layers on the card", &["-ngl", "num_gpu"], &["offload-fewer-layers"]),
+    named("layers on the GPU", &["-ngl", "num_gpu"], &["offload-fewer-layers"]),
     named("a larger pool", &["--mem-fraction-static"], &["raise-utilization"]),
     named("the rest in system memory", &["--cpu-offload-gb", "max_memory"], &["offload-fewer-layers"]),
     named("a checkpoint in 4 bits", &[], &["smaller-quantisation"]),
