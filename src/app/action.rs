@@ -29,7 +29,7 @@ pub enum Action {
     Back,
     /// Copy what is selected: the command of the fix, the decisive line, the command line.
     Copy,
-    /// Explain this error.
+    /// Explain the error of the log.
     About,
     /// Open the previous log again.
     Previous,

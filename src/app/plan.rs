@@ -21,7 +21,7 @@ impl Model {
         self.endings.iter().any(|ending| ending.victim.key == key && ending.is_under_way())
     }
 
-    /// The selected fix.
+    /// The fix that is selected among those ahead.
     pub fn current_step(&self) -> Option<&PlannedFix> {
         let ahead = self.steps_ahead();
         ahead.get(self.cursor(&ahead)?).copied()

@@ -57,7 +57,7 @@ impl Prompt {
         Prompt { purpose, text: text.into() }
     }
 
-    /// Takes a key.
+    /// Types a key into the line, or ends it.
     pub(crate) fn key(&mut self, key: KeyEvent) -> Typed {
         match key.code {
             _ if is_ctrl_c(key) => Typed::Cancelled,

@@ -45,7 +45,7 @@ pub fn update(model: &mut Model, msg: Msg, cx: &Cx) -> Vec<Effect> {
         model.feed.hastened = Some(model.now);
     }
     // Before the effect that ends the loop.
-    if let Some(kept) = keep::due(model) {
+    if let Some(kept) = keep::story_to_keep(model) {
         effects.insert(0, Effect::Keep(Box::new(kept)));
     }
     effects
@@ -81,17 +81,19 @@ fn of_machine(model: &mut Model, msg: Msg) -> Vec<Effect> {
     match msg {
         Msg::Sample(snapshot) => return feed::sample(model, *snapshot),
         Msg::Offered(text) => return log::offered(model, text).into_iter().collect(),
-        Msg::Stdin { text, closed } => return log::piped(model, text, closed).into_iter().collect(),
-        Msg::FileChanged(change) => return log::changed(model, change).into_iter().collect(),
+        Msg::Stdin { text, closed } => {
+            return log::more_came_through_the_pipe(model, text, closed).into_iter().collect();
+        }
+        Msg::FileChanged(change) => return log::file_changed(model, change).into_iter().collect(),
         Msg::Header(header) => feed::header(model, header),
         Msg::FeedDown(why) => model.feed.down = Some(why),
-        Msg::LogRead(read) => reading::read(model, *read),
+        Msg::LogRead(read) => reading::log_was_read(model, *read),
         Msg::RunThatWorked(run) => reading::run_that_worked(model, *run),
         Msg::Trouble(text) => model.say(text),
-        Msg::Unread(generation, why) => reading::unread(model, generation, why),
+        Msg::Unread(generation, why) => reading::log_was_not_read(model, generation, why),
         Msg::Glossary(page) => model.glossary = Some(page),
-        Msg::Signal(key, report) => endings::reported(model, key, report),
-        Msg::Released(key, outcome) => endings::released(model, key, outcome),
+        Msg::Signal(key, report) => endings::signal_reported(model, key, report),
+        Msg::Released(key, outcome) => endings::release_answered(model, key, outcome),
         Msg::Progress(progress) => model.walk.progress = Some(progress),
         Msg::Environment(key, variables) => again::has_environment(model, key, variables),
         Msg::Written(Ok(path)) => model.open(WrittenReport { path }),
@@ -110,7 +112,7 @@ fn pass_time(model: &mut Model) -> Vec<Effect> {
     let now = model.now;
     let mut effects = Vec::new();
     if let Some(answer) = model.question.as_mut().and_then(|question| question.tick(now)) {
-        effects.extend(answers::answered(model, answer));
+        effects.extend(answers::take_answer(model, answer));
     }
     let passed = model.gate.tick(now);
     effects.extend(burst::let_through(model, passed));

@@ -43,7 +43,7 @@ fn why_left_out(model: &Model, key: ProcessKey) -> String {
 }
 
 /// The process as the question names it, and how its program is asked to free memory; or why it is not.
-pub(crate) fn holder(model: &Model, key: ProcessKey) -> Result<(Victim, Release), Refusal> {
+pub(crate) fn releasable_victim(model: &Model, key: ProcessKey) -> Result<(Victim, Release), Refusal> {
     if let Some(refusal) = model.refuses_all() {
         return Err(refusal);
     }

@@ -67,7 +67,7 @@ fn crew_lines(model: &Model, theme: &Theme, first: &Ending, crew: &[&Ending], wi
         let text = format!(
             "{name} and its {others} workers have exited{simulated}: freed {bytes} in {:.1} s. {}",
             after.as_secs_f32(),
-            free(&free_now)
+            free_in_words(&free_now)
         );
         (theme.sign("✓", "+"), text, theme.good)
     } else {
@@ -88,17 +88,21 @@ fn ending_lines(model: &Model, theme: &Theme, ending: &Ending, width: usize) -> 
     if let Some(again) = &ending.again {
         return marked(theme.sign("✗", "x"), &started_again(ending, again), theme.alarm, width);
     }
-    let (mark, style) = look(&ending.state, theme);
+    let (mark, style) = mark_and_style(&ending.state, theme);
     let text = match &ending.state {
-        EndingState::Returned { .. } | EndingState::NotReturned { .. } | EndingState::Unproved => memory(model, ending),
-        EndingState::NotReleased(_) | EndingState::Survived(_) | EndingState::Refused(_) => failure(model, ending),
-        _ => under_way(model, ending),
+        EndingState::Returned { .. } | EndingState::NotReturned { .. } | EndingState::Unproved => {
+            memory_in_words(model, ending)
+        }
+        EndingState::NotReleased(_) | EndingState::Survived(_) | EndingState::Refused(_) => {
+            failure_in_words(model, ending)
+        }
+        _ => under_way_in_words(model, ending),
     };
     marked(mark, &text, style, width)
 }
 
 /// The mark and style of an ending.
-fn look(state: &EndingState, theme: &Theme) -> (&'static str, Style) {
+fn mark_and_style(state: &EndingState, theme: &Theme) -> (&'static str, Style) {
     match state {
         EndingState::Elsewhere { .. } => ("…", theme.title),
         EndingState::Asking
@@ -120,7 +124,7 @@ fn simulated(model: &Model) -> &'static str {
 }
 
 /// What is waited for.
-fn under_way(model: &Model, ending: &Ending) -> String {
+fn under_way_in_words(model: &Model, ending: &Ending) -> String {
     let (name, simulated) = (&ending.victim.name, simulated(model));
     match &ending.state {
         EndingState::Elsewhere { command } => {
@@ -140,13 +144,13 @@ fn under_way(model: &Model, ending: &Ending) -> String {
     }
 }
 
-/// What was freed.
-fn memory(model: &Model, ending: &Ending) -> String {
+/// How much memory was freed.
+fn memory_in_words(model: &Model, ending: &Ending) -> String {
     let name = &ending.victim.name;
     match &ending.state {
         EndingState::Returned { bytes, after, free_now, lives } => {
             let what = if *lives { "unloaded its model" } else { "has exited" };
-            let (simulated, free) = (simulated(model), free(free_now));
+            let (simulated, free) = (simulated(model), free_in_words(free_now));
             let within = if ending.is_by_hand { String::new() } else { format!(" in {:.1} s", after.as_secs_f32()) };
             format!("{name} {what}{simulated}: freed {bytes}{within}. {free}")
         }
@@ -162,7 +166,7 @@ fn memory(model: &Model, ending: &Ending) -> String {
 }
 
 /// Why nothing was freed.
-fn failure(model: &Model, ending: &Ending) -> String {
+fn failure_in_words(model: &Model, ending: &Ending) -> String {
     match &ending.state {
         EndingState::NotReleased(why) => format!("{} did not unload: {why}.", program(ending)),
         EndingState::Survived(state) => {
@@ -246,7 +250,7 @@ fn still_held(model: &Model, ending: &Ending) -> String {
     format!("Still running, and may map the same memory (CUDA IPC): {}. Terminate those next.", names.join(", "))
 }
 
-fn free(free_now: &[(u32, Bytes)]) -> String {
+fn free_in_words(free_now: &[(u32, Bytes)]) -> String {
     let parts: Vec<String> = free_now.iter().map(|(device, bytes)| format!("GPU {device}: {bytes} free.")).collect();
     parts.join(" ")
 }

@@ -24,7 +24,7 @@ pub enum Click {
     Step(usize),
     /// Sorts the processes by the next column.
     Sort,
-    /// Shows the log.
+    /// Shows the log in its own pane.
     Log,
     /// Selects the item of the open list; a second click picks it.
     Item(usize),

@@ -9,13 +9,13 @@ use crate::gpu::{GpuProcess, ProcessKey, Snapshot};
 use crate::units::{Bytes, WallTime};
 
 /// Looks for the run in a new reading; asks for its environment when it is found and variables were advised.
-pub(super) fn watch(model: &mut Model) -> Option<Effect> {
+pub(super) fn watch_run(model: &mut Model) -> Option<Effect> {
     let since = model.walk.since?;
     let Some(again) = &model.walk.again else {
-        let found = candidate(model, since)?;
+        let found = likely_run(model, since)?;
         let key = found.key;
         model.walk.again = Some(found);
-        let names = advised(model);
+        let names = advised_variables(model);
         return (!names.is_empty()).then_some(Effect::ReadEnvironment { key, names });
     };
     let key = again.key;
@@ -34,7 +34,7 @@ fn used_by(snapshot: &Snapshot, key: ProcessKey) -> Option<Option<Bytes>> {
 }
 
 /// The largest of the person's processes that were started since then; one that runs their script before others.
-fn candidate(model: &Model, since: WallTime) -> Option<Again> {
+fn likely_run(model: &Model, since: WallTime) -> Option<Again> {
     let snapshot = model.snapshot()?;
     let rerun = model.rerun();
     let script = rerun.as_deref().and_then(|line| line.split_whitespace().find(|word| word.ends_with(".py")));
@@ -44,7 +44,7 @@ fn candidate(model: &Model, since: WallTime) -> Option<Again> {
         .filter(|row| row.started_at.value().is_some_and(|started| started >= since))
         .filter_map(|row| Some((row, row.key()?)))
         .filter(|(_, key)| !was_terminated(model, *key))
-        .max_by_key(|(row, _)| (runs(row, script), row.used_bytes.value()))?;
+        .max_by_key(|(row, _)| (runs_script(row, script), row.used_bytes.value()))?;
     Some(Again {
         key,
         name: crate::advice::name_of(row),
@@ -54,7 +54,7 @@ fn candidate(model: &Model, since: WallTime) -> Option<Again> {
     })
 }
 
-fn runs(row: &GpuProcess, script: Option<&str>) -> bool {
+fn runs_script(row: &GpuProcess, script: Option<&str>) -> bool {
     script.zip(row.command.known()).is_some_and(|(script, command)| command.contains(script))
 }
 
@@ -66,7 +66,7 @@ fn was_terminated(model: &Model, key: ProcessKey) -> bool {
 }
 
 /// The environment variables that the steps taken set.
-fn advised(model: &Model) -> Vec<String> {
+fn advised_variables(model: &Model) -> Vec<String> {
     let taken = model.walk.behind.iter().filter(|behind| behind.mark == Mark::Taken);
     let all = taken.flat_map(|behind| behind.changes.iter().flat_map(|changes| &changes.all));
     all.filter_map(|change| match change {

@@ -11,7 +11,7 @@ use crate::app::model::Model;
 use crate::app::question::{Answer, Asked, Heard};
 
 /// A key while a question is open: its effects, or the key itself where text goes on behind the question that it closed.
-pub(super) fn heard(model: &mut Model, key: KeyEvent, at: Duration) -> Result<Vec<Effect>, KeyEvent> {
+pub(super) fn take_key(model: &mut Model, key: KeyEvent, at: Duration) -> Result<Vec<Effect>, KeyEvent> {
     let Some(question) = &mut model.question else { return Err(key) };
     if is_ctrl_c(key) {
         // It is a no to whatever is asked; but a second one to "leave?" leaves.
@@ -25,16 +25,16 @@ pub(super) fn heard(model: &mut Model, key: KeyEvent, at: Duration) -> Result<Ve
             model.gate.heard(key, at);
             Ok(Vec::new())
         }
-        Heard::Closes => closed(model, key, at),
+        Heard::Closes => close(model, key, at),
         // A no before anybody can have read the question may be part of a text.
-        Heard::Answer(Answer::No) if !is_open && key.code == KeyCode::Char('n') => closed(model, key, at),
-        Heard::Answer(answer) => Ok(answered(model, answer)),
+        Heard::Answer(Answer::No) if !is_open && key.code == KeyCode::Char('n') => close(model, key, at),
+        Heard::Answer(answer) => Ok(take_answer(model, answer)),
     }
 }
 
 /// A key that is no answer closed the question. Text that goes on behind it does nothing: it must not ask again and then be
 /// an answer. A paste that came as keys is still read.
-fn closed(model: &mut Model, key: KeyEvent, at: Duration) -> Result<Vec<Effect>, KeyEvent> {
+fn close(model: &mut Model, key: KeyEvent, at: Duration) -> Result<Vec<Effect>, KeyEvent> {
     model.question = None;
     if !is_text(key) {
         return Ok(Vec::new());
@@ -45,7 +45,7 @@ fn closed(model: &mut Model, key: KeyEvent, at: Duration) -> Result<Vec<Effect>,
 }
 
 /// A question was answered.
-pub(super) fn answered(model: &mut Model, answer: Answer) -> Vec<Effect> {
+pub(super) fn take_answer(model: &mut Model, answer: Answer) -> Vec<Effect> {
     let Some(question) = model.question.take() else { return Vec::new() };
     if answer != Answer::No
         && let Some(word) = question.unread()

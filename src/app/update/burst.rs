@@ -18,10 +18,10 @@ const LONGEST_COMMAND: usize = 24;
 
 /// Keys that are certain by now act; a paste that came as keys goes where pastes go.
 pub(super) fn let_through(model: &mut Model, passed: Vec<Passed>) -> Vec<Effect> {
-    passed.into_iter().flat_map(|passed| one(model, passed)).collect()
+    passed.into_iter().flat_map(|passed| let_one_through(model, passed)).collect()
 }
 
-fn one(model: &mut Model, passed: Passed) -> Vec<Effect> {
+fn let_one_through(model: &mut Model, passed: Passed) -> Vec<Effect> {
     match passed {
         // It waited while the screen became too small to read what it would do.
         Passed::Key(_) | Passed::Typed(_) | Passed::Few { .. } if model.is_tiny() => Vec::new(),
@@ -30,14 +30,14 @@ fn one(model: &mut Model, passed: Passed) -> Vec<Effect> {
         passed if model.prompt.is_some() && !model.config.marks_pastes => {
             typing::passed_to_prompt(model, passed).into_iter().collect()
         }
-        Passed::Typed(key) if asks(model, key) => {
+        Passed::Typed(key) if would_ask(model, key) => {
             refuse_to_ask(model, key);
             Vec::new()
         }
-        Passed::Key(key) | Passed::Typed(key) => keys::certain(model, key),
+        Passed::Key(key) | Passed::Typed(key) => keys::act_on_key(model, key),
         Passed::Few { keys, text, typed } => {
             if are_harmless(model, &keys) || !typed && only_ask(model, &keys, &text) {
-                return together(model, &keys);
+                return act_on_keys(model, &keys);
             }
             too_fast(model, &text);
             Vec::new()
@@ -95,7 +95,7 @@ fn too_fast(model: &mut Model, text: &str) {
 }
 
 /// Whether this key would ask before a signal or a request.
-fn asks(model: &Model, key: KeyEvent) -> bool {
+fn would_ask(model: &Model, key: KeyEvent) -> bool {
     if model.overlay.is_some() {
         return false;
     }
@@ -153,13 +153,13 @@ fn in_list(model: &Model, key: KeyEvent) -> Option<Action> {
 }
 
 /// Keys that came at once and are harmless. They are typed where one of them opened a line to type into.
-fn together(model: &mut Model, keys: &[KeyEvent]) -> Vec<Effect> {
+fn act_on_keys(model: &mut Model, keys: &[KeyEvent]) -> Vec<Effect> {
     let mut effects = Vec::new();
     for key in keys {
         if model.prompt.is_some() {
-            typing::prompted(model, *key);
+            typing::type_into_prompt(model, *key);
         } else {
-            effects.extend(keys::certain(model, *key));
+            effects.extend(keys::act_on_key(model, *key));
         }
     }
     effects

@@ -8,7 +8,7 @@ use crate::app::effect::{Effect, Order};
 use crate::app::model::Model;
 use crate::app::msg::SignalReport;
 use crate::app::question::{Asked, Victim};
-use crate::app::victims::{described, holder, in_words, victim};
+use crate::app::victims::{described, in_words, releasable_victim, victim};
 use crate::app::walk::{Ending, EndingState, free_of, listed};
 use crate::gpu::ProcessKey;
 use crate::gpu::guard::{Refusal, Signal};
@@ -79,7 +79,7 @@ fn follow_the_topmost(victims: &mut [Victim]) {
 
 /// Asks whether to ask the process's own program to free its memory.
 pub(crate) fn ask_to_release(model: &mut Model, key: ProcessKey) {
-    match holder(model, key) {
+    match releasable_victim(model, key) {
         Ok((victim, release)) => model.ask(Asked::Release(Box::new(victim), release)),
         Err(refusal) => model.say(in_words(&refusal)),
     }
@@ -88,13 +88,13 @@ pub(crate) fn ask_to_release(model: &mut Model, key: ProcessKey) {
 /// The person said yes. The process and its API are compared with the newest reading once more.
 pub(super) fn release_confirmed(model: &mut Model, named: Victim, meant: Release) -> Option<Effect> {
     let key = named.key;
-    match holder(model, key) {
+    match releasable_victim(model, key) {
         Ok((now, _)) if !now.running().is_still(&named.running()) => {
             model.say(in_words(&Refusal::Changed(key.pid, now.command)));
             None
         }
         Ok((_, release)) if release == meant => {
-            begin(model, named, Signal::Term, EndingState::Asking, Some(release.clone()));
+            begin_ending(model, named, Signal::Term, EndingState::Asking, Some(release.clone()));
             Some(Effect::Release(key, release))
         }
         Ok(_) => {
@@ -109,7 +109,7 @@ pub(super) fn release_confirmed(model: &mut Model, named: Victim, meant: Release
 }
 
 /// What its program said.
-pub(super) fn released(model: &mut Model, key: ProcessKey, outcome: Result<String, String>) {
+pub(super) fn release_answered(model: &mut Model, key: ProcessKey, outcome: Result<String, String>) {
     let mut asking = model.endings.iter_mut().filter(|ending| ending.state == EndingState::Asking);
     let Some(ending) = asking.find(|ending| ending.victim.key == key) else { return };
     ending.state = match outcome {
@@ -139,7 +139,7 @@ pub(super) fn confirmed(model: &mut Model, victims: Vec<Victim>, signal: Signal)
                 // Where the process that it should end with has exited, it waits for nobody.
                 named.follows = first.map(|(first, _)| first);
                 became.push((key, true));
-                effects.push(start(model, named, signal));
+                effects.push(send_signal(model, named, signal));
             }
             Err(refusal) => {
                 if !matches!(refusal, Refusal::Gone(_)) {
@@ -179,18 +179,18 @@ fn why_not(refused: &[Refusal]) -> String {
 pub(crate) fn free_elsewhere(model: &mut Model, key: ProcessKey, command: String) {
     let found = model.snapshot().and_then(|snapshot| Some((snapshot, snapshot.find(key)?)));
     match found.map(|(snapshot, (_, row))| described(model, snapshot, row, key)) {
-        Some(victim) => begin(model, victim, Signal::Term, EndingState::Elsewhere { command }, None),
+        Some(victim) => begin_ending(model, victim, Signal::Term, EndingState::Elsewhere { command }, None),
         None => model.say(in_words(&Refusal::Gone(key.pid))),
     }
 }
 
-fn start(model: &mut Model, victim: Victim, signal: Signal) -> Effect {
+fn send_signal(model: &mut Model, victim: Victim, signal: Signal) -> Effect {
     let (key, ran, follows) = (victim.key, victim.running(), victim.follows);
-    begin(model, victim, signal, EndingState::Sending, None);
+    begin_ending(model, victim, signal, EndingState::Sending, None);
     Effect::Signal(Order { key, ran, signal, follows, grace: model.config.grace })
 }
 
-fn begin(model: &mut Model, victim: Victim, signal: Signal, state: EndingState, release: Option<Release>) {
+fn begin_ending(model: &mut Model, victim: Victim, signal: Signal, state: EndingState, release: Option<Release>) {
     model.walk.since.get_or_insert(model.wall);
     let key = victim.key;
     let free_before = model.snapshot().map(|snapshot| free_of(snapshot, &victim.devices)).unwrap_or_default();
@@ -218,7 +218,7 @@ fn begin(model: &mut Model, victim: Victim, signal: Signal, state: EndingState, 
 }
 
 /// What the outside says became of a signal.
-pub(super) fn reported(model: &mut Model, key: ProcessKey, report: SignalReport) {
+pub(super) fn signal_reported(model: &mut Model, key: ProcessKey, report: SignalReport) {
     let (now, end) = (model.now, model.key(Action::End));
     let Some(ending) = model.endings.iter_mut().find(|ending| ending.victim.key == key) else { return };
     if ending.is_over() {

@@ -50,7 +50,7 @@ pub(super) fn sample(model: &mut Model, snapshot: Snapshot) -> Vec<Effect> {
     if stays.is_some() && stays != now && now.is_some_and(|now| now.fix != FixId::RUN_AGAIN) {
         model.walk.cursor = stays;
     }
-    let watched = again::watch(model);
+    let watched = again::watch_run(model);
     proved.into_iter().chain(room_at_last(model)).chain(watched).collect()
 }
 

@@ -8,7 +8,7 @@ use crate::app::summary;
 
 /// What is to be kept now, if it is not what was kept last. A log that still grows is kept when it ends, when the
 /// person does something about it, and when they leave.
-pub(super) fn due(model: &mut Model) -> Option<Kept> {
+pub(super) fn story_to_keep(model: &mut Model) -> Option<Kept> {
     let keeps = model.config.keep_log && !model.config.read_only && model.config.source == Source::Live;
     if !keeps || model.input.awaited.is_some() {
         return None;

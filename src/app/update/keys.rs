@@ -29,19 +29,19 @@ pub(super) fn pressed(model: &mut Model, key: KeyEvent, at: Duration) -> Vec<Eff
     }
     model.forget_read_notice();
     let passed = if model.question.is_some() {
-        match answers::heard(model, key, at) {
+        match answers::take_key(model, key, at) {
             Ok(effects) => return effects,
             // Text goes on behind the key that closed the question.
             Err(key) => model.gate.key(key, at),
         }
     } else if model.input.typing.is_some() {
         model.gate.heard(key, at);
-        return typing::edited(model, key).into_iter().collect();
+        return typing::type_into_editor(model, key).into_iter().collect();
     } else if model.prompt.is_none() {
         model.gate.key(key, at)
     } else if model.config.marks_pastes {
         model.gate.heard(key, at);
-        typing::prompted(model, key);
+        typing::type_into_prompt(model, key);
         return Vec::new();
     } else {
         model.gate.key_of_a_line(key, at)
@@ -50,7 +50,7 @@ pub(super) fn pressed(model: &mut Model, key: KeyEvent, at: Duration) -> Vec<Eff
 }
 
 /// A key that a person certainly pressed.
-pub(super) fn certain(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
+pub(super) fn act_on_key(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
     let Some(open) = &mut model.overlay else {
         let action = model.config.keys.action(key, model.focus);
         if action.is_none() {

@@ -170,7 +170,7 @@ fn read_file(model: &mut Model, path: PathBuf, adds: bool) -> Effect {
 
 /// The log's file changed. It is read again like a pipe that says more, unless the person took a fix already or gave a log of
 /// their own.
-pub(super) fn changed(model: &mut Model, change: Change) -> Option<Effect> {
+pub(super) fn file_changed(model: &mut Model, change: Change) -> Option<Effect> {
     let walk = &model.walk;
     let walking = !walk.behind.is_empty() || walk.works || walk.before.is_some() || walk.waits_for.is_some();
     let begun = walking || !model.endings.is_empty() || model.question.is_some();
@@ -185,16 +185,16 @@ pub(super) fn changed(model: &mut Model, change: Change) -> Option<Effect> {
     if !own && (before.is_none() || change == Change::Gone) {
         let word = match change {
             Change::Grew(_) | Change::Anew => {
-                format!("{} {} reads it.", said(&name, change), model.key(Action::Reread))
+                format!("{} {} reads it.", change_in_words(&name, change), model.key(Action::Reread))
             }
-            Change::Gone => said(&name, change),
+            Change::Gone => change_in_words(&name, change),
         };
         model.say(word);
     }
     None
 }
 
-fn said(name: &str, change: Change) -> String {
+fn change_in_words(name: &str, change: Change) -> String {
     match change {
         Change::Grew(0) => format!("{name} has grown."),
         Change::Grew(1) => format!("{name} has grown by 1 line."),
@@ -237,7 +237,7 @@ pub fn wait_for_pipe(model: &mut Model) {
 }
 
 /// More of standard input. A log that the person gave themselves stays; `u` shows what came through the pipe.
-pub(super) fn piped(model: &mut Model, text: Option<String>, closed: bool) -> Option<Effect> {
+pub(super) fn more_came_through_the_pipe(model: &mut Model, text: Option<String>, closed: bool) -> Option<Effect> {
     model.input.pipe = if closed { Pipe::Closed } else { Pipe::Open };
     let Some(text) = text else {
         // What the person gave themselves stays.

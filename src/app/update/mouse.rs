@@ -47,7 +47,7 @@ fn clicked(model: &mut Model, at: Position, moment: Duration) -> Vec<Effect> {
     let mut drawn_last_first = model.targets.iter().rev();
     let target = drawn_last_first.find(|target| target.area.contains(at)).copied();
     match target {
-        Some(target) if target.on_top || !is_covered => hit(model, target.does, moment),
+        Some(target) if target.on_top || !is_covered => do_click(model, target.does, moment),
         // A click is a key, too: an answer that waits for another key is not sent.
         _ if is_covered => {
             model.question.take_if(|question| question.is_sending());
@@ -60,7 +60,7 @@ fn clicked(model: &mut Model, at: Position, moment: Duration) -> Vec<Effect> {
     }
 }
 
-fn hit(model: &mut Model, click: Click, moment: Duration) -> Vec<Effect> {
+fn do_click(model: &mut Model, click: Click, moment: Duration) -> Vec<Effect> {
     match click {
         // The same way as a key from the keyboard: a question takes it no sooner, and a burst of clicks is no answer.
         Click::Press(code) => return keys::pressed(model, KeyEvent::new(code, KeyModifiers::NONE), moment),
@@ -82,7 +82,7 @@ fn hit(model: &mut Model, click: Click, moment: Duration) -> Vec<Effect> {
                 && std::mem::replace(&mut open.at, item) == item
             {
                 // The first click selected it, so the person could read what the second one does.
-                return keys::certain(model, KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE));
+                return keys::act_on_key(model, KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE));
             }
         }
     }

@@ -14,16 +14,16 @@ use crate::knowledge::run::Run;
 use crate::memory::table;
 
 /// A log was read.
-pub(super) fn read(model: &mut Model, read: LogRead) {
+pub(super) fn log_was_read(model: &mut Model, read: LogRead) {
     if read.generation != model.input.generation {
         return;
     }
     if read.log.is_binary() {
-        return unread(model, read.generation, NO_TEXT.into());
+        return log_was_not_read(model, read.generation, NO_TEXT.into());
     }
     if read.log.is_empty() {
         model.input.awaited = None;
-        return model.say(empty(model));
+        return model.say(why_empty(model));
     }
     let is_first = model.input.log.is_none();
     let adds = model.input.file.as_ref().is_some_and(|file| file.adds && !model.input.own);
@@ -50,7 +50,7 @@ pub(super) fn read(model: &mut Model, read: LogRead) {
 }
 
 /// That the log is empty, and what to do about it.
-fn empty(model: &Model) -> String {
+fn why_empty(model: &Model) -> String {
     match &model.input.file {
         Some(file) if !model.input.own => {
             format!("{} is empty: it is read as soon as something is written to it.", file_name(&file.path))
@@ -134,7 +134,7 @@ fn forget_other_model(model: &mut Model, last: Option<&Diagnosis>) -> Option<Str
 }
 
 /// A log could not be read: its pane says so until there is another.
-pub(super) fn unread(model: &mut Model, generation: u64, why: String) {
+pub(super) fn log_was_not_read(model: &mut Model, generation: u64, why: String) {
     if model.input.awaited.as_ref().is_some_and(|(awaited, _)| *awaited == generation) {
         model.input.awaited = None;
         model.input.trouble = Some(why);

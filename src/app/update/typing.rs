@@ -18,7 +18,7 @@ use crate::memory::images;
 const LONGEST_LINE: usize = 4 << 10;
 
 /// A key in the editor. Its text is read once the person is done, if it is another one.
-pub(super) fn edited(model: &mut Model, key: KeyEvent) -> Option<Effect> {
+pub(super) fn type_into_editor(model: &mut Model, key: KeyEvent) -> Option<Effect> {
     if !editor::key(model.input.typing.as_mut()?, key) {
         return None;
     }
@@ -31,15 +31,15 @@ pub(super) fn edited(model: &mut Model, key: KeyEvent) -> Option<Effect> {
 }
 
 /// A key in the line that is typed.
-pub(super) fn prompted(model: &mut Model, key: KeyEvent) {
+pub(super) fn type_into_prompt(model: &mut Model, key: KeyEvent) {
     let Some(prompt) = &mut model.prompt else { return };
     let purpose = prompt.purpose;
     match prompt.key(key) {
         Typed::Nothing => {}
-        Typed::Changed => changed(model),
+        Typed::Changed => apply_filter(model),
         Typed::Submitted => {
             if let Some(prompt) = model.prompt.take() {
-                submitted(model, prompt);
+                submit(model, prompt);
             }
         }
         Typed::Cancelled => {
@@ -52,7 +52,7 @@ pub(super) fn prompted(model: &mut Model, key: KeyEvent) {
     }
 }
 
-fn submitted(model: &mut Model, prompt: Prompt) {
+fn submit(model: &mut Model, prompt: Prompt) {
     match prompt.purpose {
         Purpose::Filter => {}
         Purpose::Search => region::log::search(model, prompt.text),
@@ -88,7 +88,7 @@ fn set_model(model: &mut Model, text: &str) {
 }
 
 /// A filter acts while it is typed.
-fn changed(model: &mut Model) {
+fn apply_filter(model: &mut Model) {
     if let Some(Prompt { purpose: Purpose::Filter, text }) = &model.prompt {
         let text = text.clone();
         region::processes::filter(model, text);
@@ -99,7 +99,7 @@ fn changed(model: &mut Model) {
 pub(super) fn passed_to_prompt(model: &mut Model, passed: Passed) -> Option<Effect> {
     match passed {
         Passed::Key(key) | Passed::Typed(key) => {
-            prompted(model, key);
+            type_into_prompt(model, key);
             None
         }
         Passed::Few { text, .. } | Passed::Paste(text) => burst_into_prompt(model, text),
@@ -114,6 +114,6 @@ fn burst_into_prompt(model: &mut Model, text: String) -> Option<Effect> {
         Some(prompt) if is_typed => prompt.text.push_str(line),
         _ => return log::pasted(model, text),
     }
-    changed(model);
+    apply_filter(model);
     None
 }

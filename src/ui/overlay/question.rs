@@ -57,13 +57,13 @@ fn asked(
     (width, rows): (usize, usize),
 ) -> (String, Vec<Line<'static>>) {
     match &question.asked {
-        Asked::End(victims, signal) => end(model, theme, (question, victims), *signal, (width, rows)),
+        Asked::End(victims, signal) => ask_to_end(model, theme, (question, victims), *signal, (width, rows)),
         Asked::Release(victim, release) => ask_to_release(model, theme, (question, victim), release, (width, rows)),
         Asked::Paste(text) => ("A second paste".to_owned(), second_paste(model, theme, (question, text), width)),
         Asked::Quit(why) => {
             let mut said = paragraph(why, width, Style::new());
             said.push(Line::raw(""));
-            said.push(decide(model, theme, question, ("leave", "stay"), width));
+            said.push(answer_line(model, theme, question, ("leave", "stay"), width));
             ("Leave?".to_owned(), said)
         }
     }
@@ -96,7 +96,7 @@ fn second_paste(model: &Model, theme: &Theme, (question, text): (&Question, &str
 }
 
 /// Whether to signal these: what they are, what the signal does, and the answers.
-fn end(
+fn ask_to_end(
     model: &Model,
     theme: &Theme,
     (question, victims): (&Question, &[Victim]),
@@ -104,7 +104,7 @@ fn end(
     (width, rows): (usize, usize),
 ) -> (String, Vec<Line<'static>>) {
     let first: Vec<&Victim> = victims.iter().filter(|victim| victim.follows.is_none()).collect();
-    let mut rest = spared(model, theme, victims, width);
+    let mut rest = unsignalled_workers(model, theme, victims, width);
     rest.extend(caution(theme, victims, width));
     rest.push(Line::raw(""));
     rest.extend(paragraph(&what_it_does(model, victims, signal), width, Style::new()));
@@ -117,7 +117,7 @@ fn end(
         (_, 1) => "terminate".to_owned(),
         (_, many) => format!("terminate all {many}"),
     };
-    rest.push(decide(model, theme, question, (&yes, "cancel"), width));
+    rest.push(answer_line(model, theme, question, (&yes, "cancel"), width));
     let all: Vec<&Victim> = victims.iter().collect();
     let mut lines = warnings(model, theme, &all, width);
     let room = rows.saturating_sub(lines.len());
@@ -164,7 +164,7 @@ fn what_it_does(model: &Model, victims: &[Victim], signal: Signal) -> String {
 }
 
 /// The workers that get no signal.
-fn spared(model: &Model, theme: &Theme, victims: &[Victim], width: usize) -> Vec<Line<'static>> {
+fn unsignalled_workers(model: &Model, theme: &Theme, victims: &[Victim], width: usize) -> Vec<Line<'static>> {
     let left = left_out(model, victims);
     let named: Vec<String> = left.iter().map(|(pid, why)| format!("{pid} ({why})")).collect();
     let works = if named.len() == 1 { "works for it but gets" } else { "work for it but get" };
@@ -214,7 +214,7 @@ fn ask_to_release(
         lines.extend(paragraph("Demo: nothing is sent.", width, theme.alarm));
     }
     lines.push(Line::raw(""));
-    lines.push(decide(model, theme, question, ("ask it", "cancel"), width));
+    lines.push(answer_line(model, theme, question, ("ask it", "cancel"), width));
     ("Ask for its memory?".to_owned(), lines)
 }
 
@@ -320,7 +320,13 @@ fn command_line(command: &str, theme: &Theme, (width, rows): (usize, usize)) -> 
 }
 
 /// The last line of a question that is answered with yes or no.
-fn decide(model: &Model, theme: &Theme, question: &Question, (yes, no): (&str, &str), width: usize) -> Line<'static> {
+fn answer_line(
+    model: &Model,
+    theme: &Theme,
+    question: &Question,
+    (yes, no): (&str, &str),
+    width: usize,
+) -> Line<'static> {
     if let Some(line) = instead_of_answers(model, theme, question, width) {
         return line;
     }
