@@ -93,7 +93,7 @@ const RULES: &[(Strength, &[Rule])] = &[
             (WrongDevice, "another GPU has room and is unused", wrong_device::other_gpu_has_room),
             (WrongDevice, "a rank ran on GPU 0 alone", wrong_device::evidence),
             (SameSession, "the notebook's first cell had much", same_session::first_cell_had_much),
-            (Unknown, "no other rule holds", unknown::what_is_sure),
+            (Unknown, "no other rule applies", unknown::what_is_sure),
         ],
     ),
 ];

@@ -3,7 +3,7 @@
 //! Text goes in and comes out; everything that is not changed stays as it was typed.
 
 mod already;
-mod model;
+pub(crate) mod model;
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -14,8 +14,6 @@ use serde::{Deserialize, Serialize};
 use crate::memory::knob::Program;
 use crate::memory::knobs::spellings;
 pub use already::Had;
-use model::names_other_model;
-pub(crate) use model::with_other_model;
 
 /// One thing to change in a command line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -279,6 +277,11 @@ fn environment(word: &str) -> Option<(String, String)> {
     let plain = name.starts_with(|c: char| c.is_ascii_uppercase())
         && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
     plain.then(|| (name.to_owned(), value.to_owned()))
+}
+
+/// Whether a word stands for another model than the person's: MODEL-AWQ, USER/MODEL-GGUF:Q4_K_M.
+fn names_other_model(word: &str) -> bool {
+    is_stand_in(word) && (word.contains("MODEL-") || word.contains(':'))
 }
 
 /// Words that stand for the person's own: MODEL.gguf, PROMPT, TRAIN.py.

@@ -17,6 +17,17 @@ pub struct Again {
     pub variables: Vec<(String, bool)>,
 }
 
+/// How far a run came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// The last training step that was printed.
+    pub step: Option<u64>,
+    /// The last epoch that began.
+    pub epoch: Option<u64>,
+    /// Whether memory ran out again.
+    pub failed_again: bool,
+}
+
 impl Again {
     /// What is known of it, in sentences. `needed` is what the failed one needed at least.
     pub fn words(&self, needed: Option<Bytes>) -> String {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crossterm::event::{KeyEvent, MouseEvent};
 
+use super::again::Progress;
 use super::model::{Change, Seen};
 use crate::gpu::guard::Refusal;
 use crate::gpu::{Header, ProcessKey, Snapshot};
@@ -85,17 +86,6 @@ pub enum Msg {
     Copied(Result<&'static str, String>),
     /// This program is asked to exit (SIGTERM, SIGHUP).
     Terminate,
-}
-
-/// How far a run came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// The last training step that was printed.
-    pub step: Option<u64>,
-    /// The last epoch that began.
-    pub epoch: Option<u64>,
-    /// Whether memory ran out again.
-    pub failed_again: bool,
 }
 
 /// A log with what the knowledge base says of it.

@@ -120,7 +120,7 @@ pub(crate) fn covered(action: Action) -> Outcome {
     match action {
         Action::End => Outcome::Stays,
         // The key only uncovers what it would change.
-        Action::Enter | Action::Skip | Action::Back | Action::DidNotHelp => Outcome::Closes(Vec::new()),
+        Action::Enter | Action::Mark | Action::Skip | Action::Back | Action::DidNotHelp => Outcome::Closes(Vec::new()),
         _ => Outcome::Passes,
     }
 }

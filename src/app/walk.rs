@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::again::Again;
-use super::msg::Progress;
+use super::again::{Again, Progress};
 use super::question::Victim;
 use crate::advice::release::Release;
 use crate::advice::supervisor::Supervisor;

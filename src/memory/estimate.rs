@@ -161,7 +161,7 @@ pub fn estimate(shape: &ModelShape, settings: &Settings) -> Estimate {
 /// Why the program would not start with these settings.
 pub fn refused(settings: &Settings) -> Option<String> {
     (settings.v_type.is_quantised() && !settings.flash_attention)
-        .then(|| "a quantised V cache needs flash attention".to_owned())
+        .then(|| "a quantized V cache needs flash attention".to_owned())
 }
 
 /// The sum over all GPUs of what belongs to each one's buffer.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::plain::effect_and_outcome;
+use super::effect::effect_and_outcome;
 use super::redact::Names;
 use super::{Report, cut, differences, shortened};
 use crate::advice::{self, words};

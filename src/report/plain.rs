@@ -3,11 +3,12 @@
 
 use unicode_width::UnicodeWidthStr;
 
+use super::effect::{effect, outcome};
 use super::markdown::Walked;
 use super::{Report, differences, shortened};
 use crate::advice::brief::Brief;
 use crate::advice::naming::sentence;
-use crate::advice::{Advice, Enough, FitAdvice, PlannedFix, Step, why, words};
+use crate::advice::{Advice, FitAdvice, Step, why, words};
 use crate::text::harmless_lines;
 
 /// How much of a diagnosis is printed.
@@ -120,37 +121,6 @@ fn fixes(advice: &Advice, extent: Extent) -> Vec<String> {
 
 fn padded(text: &str, width: usize) -> String {
     format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))
-}
-
-/// What a fix frees, where that is known.
-fn effect(planned: &PlannedFix) -> String {
-    let is_known = planned.frees_bytes.is_some() || planned.room_on.is_some();
-    if is_known { words::gives_back(planned) } else { String::new() }
-}
-
-/// Whether a fix is enough, and what it costs.
-fn outcome(planned: &PlannedFix) -> String {
-    let enough = match planned.enough {
-        Enough::Yes => "enough",
-        Enough::Likely => "likely enough",
-        Enough::NotAlone => "not enough alone",
-        Enough::WithOthers => "enough together",
-        Enough::LacksRam { .. } => "not enough RAM",
-        Enough::Unknown => "",
-    };
-    let cost = match planned.costs.as_str() {
-        "nothing" | "none" => "costs nothing".to_owned(),
-        cost => match cost.strip_prefix("none ") {
-            Some(condition) => format!("costs nothing {condition}"),
-            None => cost.to_owned(),
-        },
-    };
-    [enough, cost.as_str()].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
-}
-
-/// Both in one phrase.
-pub(super) fn effect_and_outcome(planned: &PlannedFix) -> String {
-    [effect(planned), outcome(planned)].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
 /// The action and its commands; in full also the versions it is for and what to expect.

@@ -746,7 +746,7 @@ fn the_command_keeps_the_requested_settings() {
     let output = fit(&card(20), folder.path(), &[&file, "--kv-type", "q4_0", "--flash-attention", "off"]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(
-        text.contains("It does not start with these settings: a quantised V cache needs flash attention."),
+        text.contains("It does not start with these settings: a quantized V cache needs flash attention."),
         "{text}"
     );
     assert!(text.contains("With flash attention it takes about"), "{text}");

@@ -1,7 +1,7 @@
 //! Owns putting another model into the person's command line: a fix names one (`vllm serve MODEL-AWQ`), and every other
 //! option of the line stays.
 
-use super::{Changes, Form, VALUE, found, is_stand_in, kin, with_variables};
+use super::{Changes, Form, VALUE, found, kin, names_other_model, with_variables};
 
 /// The command line with the model of a fix's command (`vllm serve MODEL-AWQ`) in the place of its own, and its other
 /// options as they are; `None` where the fix names no other model, or the line is another program's or shows no model.
@@ -38,11 +38,6 @@ pub(crate) fn with_other_model(fix: &str, command: &str, form: Form) -> Option<S
         None => named,
     };
     Some(with_variables(named.trim_start(), &[], form))
-}
-
-/// Whether a word stands for another model than the person's: MODEL-AWQ, USER/MODEL-GGUF:Q4_K_M.
-pub(super) fn names_other_model(word: &str) -> bool {
-    is_stand_in(word) && (word.contains("MODEL-") || word.contains(':'))
 }
 
 /// The line without an option and its value.

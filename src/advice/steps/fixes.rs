@@ -11,7 +11,8 @@ use crate::advice::fit::effect::Effect;
 use crate::advice::fit::words::download;
 use crate::advice::naming::sentence;
 use crate::advice::other_gpu::RoomOn;
-use crate::advice::rerun::{Changes, Form, Had, apply_all, with_other_model};
+use crate::advice::rerun::model::with_other_model;
+use crate::advice::rerun::{Changes, Form, Had, apply_all};
 use crate::gpu::Nature;
 use crate::knowledge::fix::substitute;
 use crate::knowledge::{

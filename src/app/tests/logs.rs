@@ -1,7 +1,7 @@
 //! Owns the tests of logs that come by themselves: through a pipe, or from a file that grows.
 
 use super::*;
-use crate::app::msg::Progress;
+use crate::app::again::Progress;
 use crate::app::summary;
 
 #[test]

@@ -65,6 +65,8 @@ fn submit(model: &mut Model, prompt: Prompt) {
 fn set_command(model: &mut Model, text: &str) {
     let text = crate::text::harmless(text.trim()).into_owned();
     model.input.command = Some(text).filter(|text| !text.is_empty());
+    // Settings that were turned for the earlier command are not those of this one.
+    model.trial = None;
     advise_anew(model);
 }
 

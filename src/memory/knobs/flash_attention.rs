@@ -1,4 +1,4 @@
-//! Owns flash attention of llama.cpp and Ollama, without which a quantised V cache is refused. 1 where it is on.
+//! Owns flash attention of llama.cpp and Ollama, without which a quantized V cache is refused. 1 where it is on.
 
 use crate::memory::knob::*;
 
