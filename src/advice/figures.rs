@@ -1,7 +1,7 @@
 //! Owns the figures that follow from the log alone: what the run had, what it needed, what its allocator left unused, what
 //! other processes used, and which process of those that the log names is the run itself. Bytes.
 
-use crate::knowledge::{Diagnosis, EntryId, Facts, MemoryKind, NamedProcess};
+use crate::knowledge::{Diagnosis, EntryId, Facts, FixId, MemoryKind, NamedProcess};
 use crate::units::Bytes;
 
 /// What a process uses beside its allocator at most: a CUDA context of a few hundred MiB, library workspaces and NCCL
@@ -53,6 +53,11 @@ pub(crate) fn with_own_process(diagnosis: &Diagnosis) -> Option<Diagnosis> {
     diagnosis.facts.process_bytes = Some(own.bytes);
     diagnosis.facts.other_processes.retain(|named| *named != own);
     Some(diagnosis)
+}
+
+/// Whether Windows probably refused VRAM because its commit limit was reached: the log shows what a larger page file is for.
+pub(crate) fn is_commit_limit_likely(log: &Diagnosis) -> bool {
+    log.signs.iter().any(|sign| sign.fixes.contains(&FixId::PAGING_FILE_FOR_VRAM))
 }
 
 /// What the run had when it failed, as its allocator printed it; the most complete figure first.

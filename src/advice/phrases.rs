@@ -1,7 +1,7 @@
 //! Owns the parts of a sentence that several causes share: which GPU it was, and what was asked for when how much was free.
 
 use super::case::Case;
-use super::figures::{contradiction, run_had};
+use super::figures::{contradiction, is_commit_limit_likely, run_had};
 use super::machine::place::Place;
 use super::naming::{apart, name_of_device};
 use crate::knowledge::{Diagnosis, Facts, MemoryKind};
@@ -36,6 +36,9 @@ pub(crate) fn plain(case: &Case<'_>) -> String {
     // A figure that cannot be true is not repeated.
     let free = if contradiction(facts).is_none() { facts.free_bytes } else { None };
     match (facts.requested_bytes, free) {
+        (Some(requested), Some(free)) if free >= requested && is_commit_limit_likely(case.log) => format!(
+            "{what}: your run did not get {requested} although {free} was free. Windows' commit limit (RAM and page file) is the usual reason."
+        ),
         (Some(requested), Some(free)) if free >= requested => format!(
             "{what}: your run did not get {requested} although {free} was free, in pieces too small or gone a moment later."
         ),

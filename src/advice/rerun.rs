@@ -64,7 +64,8 @@ struct Kin {
 /// As of the versions in the fixes' own files (2026-11-21).
 const KIN: &[Kin] = &[
     Kin {
-        commands: &["llama-server", "llama-cli", "llama-completion", "llama-run", "llama-mtmd-cli"],
+        // Until 2024 the command line program was called `main`, which others are, too.
+        commands: &["llama-server", "llama-cli", "llama-completion", "llama-run", "llama-mtmd-cli", "./main"],
         program: Some(Program::LlamaCpp),
         models: &["-m", "--model", "-hf", "-hfr", "--hf-repo"],
         greedy: &[],
@@ -303,7 +304,10 @@ fn holds(command: &str, words: &str) -> bool {
     let wanted: Vec<&str> = words.split(' ').collect();
     own.windows(wanted.len()).any(|part| {
         part.iter().zip(&wanted).enumerate().all(|(at, (word, wanted))| match at {
-            0 => program_name(word) == *wanted || wanted.contains('.') && word.starts_with(&format!("{wanted}.")),
+            0 => {
+                [*word, program_name(word)].contains(wanted)
+                    || wanted.contains('.') && word.starts_with(&format!("{wanted}."))
+            }
             _ => word == wanted,
         })
     })

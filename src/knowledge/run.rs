@@ -264,7 +264,9 @@ impl Run {
 
     /// Whether that program is known to be older than that version.
     pub fn is_before(&self, program: &str, version: &str) -> bool {
-        self.versions.get(program).is_some_and(|own| version::compare(own, version) == Ordering::Less)
+        let printed = self.versions.get(program).map(|own| version::compare(own, version) == Ordering::Less);
+        let concluded = self.older_than.get(program).map(|bound| version::compare(bound, version) != Ordering::Greater);
+        printed.or(concluded).unwrap_or(false)
     }
 
     /// Whether it ran on several cards, so that no single one has room for all of it: its layers or its ranks are

@@ -93,6 +93,7 @@ const SHARES: &[&str] = &[
     "gpu_memory_utilization",
     "mem_fraction_static",
     "free_gpu_memory_fraction",
+    "kv_cache_free_gpu_memory_fraction",
     "cache_max_entry_count",
     "XLA_PYTHON_CLIENT_MEM_FRACTION",
     "XLA_CLIENT_MEM_FRACTION",

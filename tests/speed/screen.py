@@ -24,6 +24,8 @@ import time
 from peers import Terminal, scenario
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
+# Keys that earlier builds do not know: they count for the most of a key, not for the sum.
+NEW_KEYS = {b"v", b"L"}
 KEYS = [b"\t", b"\x1b[B", b"\x1b[B", b"\x1b[A", b"\t", b"\x1b[B", b"v", b"\x1b", b"L", b"L", b"z", b"z", b"?", b"\x1b", b":", b"\x1b"]
 ROUNDS = 6
 IDLE_SECONDS = 8
@@ -57,6 +59,8 @@ def cpu_seconds(pid):
 def measured(binary, size, environment, log):
     columns, rows = size
     terminal = Terminal([binary, "--interval", "1", str(log)], environment)
+    # The child gives itself a size first.
+    time.sleep(0.5)
     fcntl.ioctl(terminal.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     time.sleep(2.5)
     drained(terminal)
@@ -75,8 +79,11 @@ def measured(binary, size, environment, log):
     terminal.end()
     most = max(by_key, key=lambda key: sorted(by_key[key])[ROUNDS // 2])
     medians = [sorted(counts)[ROUNDS // 2] for counts in by_key.values()]
+    if os.environ.get("EACH_KEY"):
+        print({key.decode(): sorted(counts)[ROUNDS // 2] for (_, key), counts in by_key.items()})
+    known = [sorted(counts)[ROUNDS // 2] for (_, key), counts in by_key.items() if key not in NEW_KEYS]
     return {
-        "most of a key": max(medians), "by": most[1].decode().replace("\x1b", "Esc").replace("\t", "Tab"), "keys": sum(medians),
+        "most of a key": max(medians), "by": most[1].decode().replace("\x1b", "Esc").replace("\t", "Tab"), "keys": sum(known),
         "idle B/s": idle_bytes / IDLE_SECONDS, "keys CPU ms": 1e3 * keys_cpu / ROUNDS / len(KEYS), "idle CPU ms/s": 1e3 * idle_cpu / IDLE_SECONDS,
     }
 

@@ -109,13 +109,14 @@ fn is_machine_unknown(outlook: &Outlook<'_, '_>) -> bool {
     outlook.case.situation.snapshot.is_none() || outlook.case.place.is_elsewhere()
 }
 
-/// A script or a command line in the log shows that it was no notebook.
+/// A script or a command line in the log shows that it was no notebook, and so does a model that several ranks share.
 fn notebook(log: &Diagnosis) -> Holds {
     let run = &log.run;
     if run.notebook.is_some() || log.program.as_deref() == Some("jupyter") {
         return Holds::Yes;
     }
-    if run.script.is_some() || run.command.is_some() || !may_be_own_code(log) {
+    let is_started_elsewhere = run.script.is_some() || run.command.is_some() || run.sharded.is_some();
+    if is_started_elsewhere || !may_be_own_code(log) {
         return Holds::No("it ran no notebook");
     }
     Holds::Unknown("if it ran in a notebook")
@@ -132,16 +133,18 @@ fn names_data_workers(message: &str) -> bool {
     ["worker", "Worker", "DataLoader"].iter().any(|word| message.contains(word))
 }
 
-/// Whether a data loader ran: a training has one, and its workers show in messages and frames.
+/// Whether a data loader ran: its workers show in messages, frames and settings. A training may have one; a program that
+/// nothing shows to be Python, as a server's container, has none.
 fn data_workers(log: &Diagnosis) -> Holds {
-    let shows = log.phase == Phase::Training
-        || log.memory == Some(MemoryKind::Shm)
+    let shows = log.memory == Some(MemoryKind::Shm)
         || log.run.settings.contains_key("workers")
         || log.signs.iter().any(|sign| sign.fixes.contains(&FixId::FEWER_WORKERS))
         || log.matches.iter().any(|found| names_data_workers(&found.text));
     match python(log) {
         Holds::Yes | Holds::Unknown(_) if shows => Holds::Yes,
-        Holds::Yes | Holds::Unknown(_) => Holds::Unknown("if it loads data in worker processes"),
+        Holds::Yes => Holds::Unknown("if it loads data in worker processes"),
+        Holds::Unknown(_) if log.phase == Phase::Training => Holds::Unknown("if it loads data in worker processes"),
+        Holds::Unknown(_) => Holds::No("nothing shows that it is a Python program"),
         no @ Holds::No(_) => no,
     }
 }

@@ -3,6 +3,7 @@
 use super::planned::{Enough, PlannedFix, Step};
 use super::share;
 use crate::advice::case::Case;
+use crate::advice::figures::is_commit_limit_likely;
 use crate::advice::naming::amount;
 use crate::advice::verdict::{Cause, CauseKind};
 use crate::knowledge::{FixId, MemoryKind};
@@ -69,7 +70,8 @@ pub(crate) fn fresh_start(case: &Case<'_>, causes: &[Cause]) -> Option<PlannedFi
     let (free, requested) = (facts.free_bytes?, facts.requested_bytes?);
     let is_unknown = causes.first().is_some_and(|found| found.cause == CauseKind::Unknown);
     let had_plenty = free >= requested.plus(requested).plus(Bytes::gib(1));
-    if !is_unknown || !had_plenty || case.log.memory != Some(MemoryKind::Gpu) {
+    let is_explained = !is_unknown || is_commit_limit_likely(case.log);
+    if is_explained || !had_plenty || case.log.memory != Some(MemoryKind::Gpu) {
         return None;
     }
     let action = "Restart the program, and watch the GPU's bar meanwhile".to_owned();
