@@ -30,7 +30,7 @@ fn need_beyond_capacity(case: &Case<'_>) -> Option<(Bytes, Bytes)> {
         return None;
     }
     // A limit that was set is no capacity.
-    let capacity = case.capacity().filter(|capacity| Some(*capacity) != case.log.facts.limit_bytes)?;
+    let capacity = case.capacity().filter(|capacity| Some(*capacity) != case.log.facts.limit())?;
     let needed = live_need(case.log)?;
     (needed > capacity && case.requested_beside_share.is_none()).then_some((needed, capacity))
 }
