@@ -59,7 +59,7 @@ pub(super) fn weights_fill(case: &Case<'_>) -> Evidence {
     let total = facts.total_bytes.or(case.place.capacity())?;
     let weights = match case.log.memory? {
         MemoryKind::KvCache => run.weights_bytes?,
-        MemoryKind::Gpu if case.log.phase == Phase::Load && run.notebook.is_none() => {
+        MemoryKind::Gpu if is_loading(case.log) && run.notebook.is_none() => {
             facts.process_bytes.or(facts.allocated_bytes)?
         }
         _ => return None,
@@ -73,6 +73,11 @@ pub(super) fn weights_fill(case: &Case<'_>) -> Evidence {
             None => format!("the weights alone took {weights} of {total}{line}"),
         }]
     })
+}
+
+/// Whether there are weights and nothing else yet.
+fn is_loading(log: &Diagnosis) -> bool {
+    log.phase == Phase::Load && matches!(log.run.stage, Some(Stage::Weights | Stage::Restoring))
 }
 
 /// How many of the model's files were loaded, and of how many, where it was not all of them.
