@@ -7,6 +7,8 @@ use crate::units::Bytes;
 /// What a process uses beside its allocator at most: a CUDA context of a few hundred MiB, library workspaces and NCCL
 /// buffers, together up to about 2 GiB.
 const BESIDE_ALLOCATOR: Bytes = Bytes::gib(2);
+/// No process on a GPU has less: its CUDA context.
+const SMALLEST_CONTEXT: Bytes = Bytes::mib(64);
 /// A CUDA context takes a few hundred MiB, with libraries loaded up to this.
 const CUDA_CONTEXT: Bytes = Bytes::mib(800);
 /// Unused memory in pieces below either bound is in every pool and explains no failure.
@@ -28,11 +30,22 @@ pub(crate) fn own_process(facts: &Facts) -> Option<NamedProcess> {
     if facts.process_bytes.is_some() {
         return None;
     }
+    if facts.allocated_bytes.is_none() {
+        return only_process(facts).cloned();
+    }
     let had = facts.allocated_bytes?.plus(facts.reserved_unallocated_bytes.unwrap_or(Bytes::ZERO));
     let near = had..=had.plus(BESIDE_ALLOCATOR);
     let nearest =
         facts.other_processes.iter().filter(|named| near.contains(&named.bytes)).min_by_key(|named| named.bytes);
     nearest.or_else(|| facts.other_processes.iter().find(|named| exceeds_gpu_with(named, had, facts))).cloned()
+}
+
+/// The one process that a shortened message names, where beside it and what is free the GPU has no room for the CUDA
+/// context that the run itself has there.
+fn only_process(facts: &Facts) -> Option<&NamedProcess> {
+    let [only] = facts.other_processes.as_slice() else { return None };
+    let rest = facts.total_bytes?.less(facts.free_bytes?).less(only.bytes);
+    (rest < SMALLEST_CONTEXT).then_some(only)
 }
 
 /// Whether a process and the run's allocator together have more than the whole GPU. Both cannot be there, so that the

@@ -11,7 +11,7 @@ use super::rerun::Form;
 use super::retry::Tried;
 use crate::gpu::guard::Viewer;
 use crate::gpu::history::History;
-use crate::gpu::{Device, GpuProcess, ProcessKey, Snapshot};
+use crate::gpu::{Device, Driver, GpuProcess, ProcessKey, Snapshot};
 use crate::knowledge::{Diagnosis, Fix, FixId, NamedProcess};
 use crate::units::WallTime;
 
@@ -45,6 +45,8 @@ pub struct Situation<'a> {
     pub own: Option<&'a NamedProcess>,
     /// The driver's indices of the devices on which the run is known to have had memory; empty where that is not known.
     pub ran_on: &'a [u32],
+    /// Whether the run is known to have been a process of this machine.
+    pub has_run_here: bool,
     /// The steps taken so far.
     pub taken: Taken,
     /// The fixes that were tried before and did not help.
@@ -106,10 +108,16 @@ impl<'a> Situation<'a> {
             model: None,
             own: None,
             ran_on: &[],
+            has_run_here: false,
             taken: Taken::default(),
             tried: &[],
             before: None,
         }
+    }
+
+    /// Whether a driver shows this machine's GPUs. Without one nothing is known of who uses them.
+    pub fn sees_gpus(&self) -> bool {
+        self.snapshot.is_some_and(|here| matches!(here.driver, Driver::Available { .. }))
     }
 
     /// The command line that failed, as the person gave it, else as the log shows it.

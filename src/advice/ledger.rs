@@ -198,26 +198,24 @@ fn held_by_process(row: &GpuProcess, retry: Option<Retry<'_>>) -> Option<Held> {
     Some(Held { what: name_of(row), pid: Some(row.pid), bytes: row.used_bytes.value()?, share })
 }
 
-/// This machine's system memory now; `None` where the failure is about a limit, or where the log is another machine's.
+/// This machine's system memory now; `None` where the failure is about a limit, or where the log is not known to be from
+/// here.
 fn of_host_now(situation: &Situation<'_>, place: &Place<'_>) -> Option<Ledger> {
     let diagnosis = situation.diagnosis;
-    let is_limited = diagnosis.facts.limit_bytes.is_some() || diagnosis.run.limit.is_some_and(|limit| !limit.is_of_ram);
-    if is_limited || place.is_elsewhere() {
+    let is_limited = diagnosis.facts.limit().is_some() || diagnosis.run.limit.is_some_and(|limit| !limit.is_of_ram);
+    if is_limited || !place.is_here() {
         return None;
     }
     of_host(&situation.snapshot?.host, diagnosis)
 }
 
 fn of_host(host: &Host, diagnosis: &Diagnosis) -> Option<Ledger> {
-    let facts = &diagnosis.facts;
     let (total, available) = (host.memory_total_bytes.value()?, host.memory_available_bytes.value()?);
-    // More was available, or there was more or less in all: the log is another machine's.
-    let has_other_size = facts.total_bytes.is_some_and(|there| !there.within_percent(total, 3));
-    if has_other_size || facts.free_bytes.is_some_and(|free| free > total) {
-        return None;
-    }
+    let had = had(diagnosis);
+    // Where the log does not say what the run had, a small block is no need that could be compared with what is free.
+    let requested = diagnosis.facts.requested_bytes.filter(|requested| had.is_some() || *requested >= LARGE);
     let used = Held { what: "in use".into(), pid: None, bytes: total.less(available), share: Share::Other };
-    let sums = sums(facts.requested_bytes, had(diagnosis), Some(total), Some(available));
+    let sums = sums(requested, had, Some(total), Some(available));
     Some(Ledger { is_now: true, held_by: vec![used], ..sums })
 }
 
@@ -226,10 +224,22 @@ fn of_cache(facts: &Facts) -> Ledger {
     Ledger { is_cache: true, ..sums(facts.requested_bytes, None, facts.free_bytes, facts.free_bytes) }
 }
 
-/// The log's own figures. Nothing where it prints neither a capacity nor a limit.
+/// The log's own figures. Nothing where it prints neither a capacity, nor a limit, nor what was short.
 fn of_log(diagnosis: &Diagnosis, place: &Place<'_>) -> Option<Ledger> {
     let facts = &diagnosis.facts;
-    let capacity = facts.total_bytes.or(facts.limit_bytes).or_else(|| place.capacity_of_candidates())?;
+    // The run's own part was already taken out of what was free then.
+    let missing_bytes = facts.requested_bytes.zip(facts.free_bytes).map(|(requested, free)| requested.less(free));
+    let capacity = facts.total_bytes.or(facts.limit()).or_else(|| place.capacity_of_candidates());
+    let sums = sums(facts.requested_bytes, had(diagnosis), capacity, facts.free_bytes);
+    match capacity {
+        Some(capacity) => Some(Ledger { missing_bytes, held_by: parts_of(capacity, diagnosis, place), ..sums }),
+        None => missing_bytes.is_some().then_some(Ledger { missing_bytes, ..sums }),
+    }
+}
+
+/// The parts of that capacity in use at the failure, as far as the log tells.
+fn parts_of(capacity: Bytes, diagnosis: &Diagnosis, place: &Place<'_>) -> Vec<Held> {
+    let facts = &diagnosis.facts;
     let mut held = printed_parts(diagnosis, place);
     let free = facts.free_bytes.unwrap_or(Bytes::ZERO);
     // With the named processes more than the GPU has: one of them may be the run itself, or the log mixes GPUs.
@@ -253,10 +263,7 @@ fn of_log(diagnosis: &Diagnosis, place: &Place<'_>) -> Option<Ledger> {
         let what = if is_run_known { "other" } else { "in use" };
         held.push(Held { what: what.into(), pid: None, bytes: rest, share: Share::Other });
     }
-    // The run's own part was already taken out of what was free then.
-    let missing_bytes = facts.requested_bytes.zip(facts.free_bytes).map(|(requested, free)| requested.less(free));
-    let sums = sums(facts.requested_bytes, had(diagnosis), Some(capacity), facts.free_bytes);
-    Some(Ledger { missing_bytes, held_by: held, ..sums })
+    held
 }
 
 /// Whether the parts are more than there is, beyond rounding.
@@ -314,15 +321,18 @@ mod tests {
     }
 
     #[test]
-    fn a_log_with_more_memory_than_this_machine_has_is_not_compared_with_it() {
+    fn a_log_about_ram_is_compared_with_this_machine_only_where_it_is_known_to_be_from_here() {
         let mut diagnosis = torch_oom(&[]);
         diagnosis.memory = Some(MemoryKind::Host);
-        diagnosis.facts = Facts { requested_bytes: Some(Bytes::gib(141)), ..Facts::default() };
-        for (free, is_now) in [(Bytes::gib(60), true), (Bytes::gib(130), false)] {
-            diagnosis.facts.free_bytes = Some(free);
-            let here = snapshot(0);
-            let advice = advise(&Situation { snapshot: Some(&here), ..Situation::alone(&diagnosis) });
-            assert_eq!(advice.ledger.is_some_and(|ledger| ledger.is_now), is_now, "{free}");
+        let here = snapshot(0);
+        let total = here.host.memory_total_bytes.value();
+        for (printed, has_run_here, is_now) in
+            [(None, false, false), (None, true, true), (total, false, true), (Some(Bytes::gib(2000)), false, false)]
+        {
+            let requested_bytes = Some(Bytes::gib(141));
+            diagnosis.facts = Facts { requested_bytes, total_bytes: printed, ..Facts::default() };
+            let situation = Situation { snapshot: Some(&here), has_run_here, ..Situation::alone(&diagnosis) };
+            assert_eq!(advise(&situation).ledger.is_some_and(|ledger| ledger.is_now), is_now, "{printed:?}");
         }
     }
 

@@ -11,7 +11,7 @@ use super::figures::with_own_process;
 use super::input::Situation;
 use super::naming::amount;
 use super::retry;
-use crate::gpu::{Device, GpuProcess, Nature, Snapshot, Vantage};
+use crate::gpu::{Device, GpuProcess, Host, Nature, Snapshot, Vantage};
 use crate::knowledge::{Diagnosis, EntryId, Facts, MemoryKind, Platform, Program, Run, Trait};
 use crate::units::Bytes;
 
@@ -30,7 +30,8 @@ pub(crate) fn locate<'a>(situation: &Situation<'a>) -> Place<'a> {
     if let Some(because) = other_system(situation, snapshot) {
         return elsewhere(because, unknown);
     }
-    if snapshot.devices.is_empty() {
+    let is_about_a_gpu = matches!(situation.diagnosis.memory, Some(MemoryKind::Gpu | MemoryKind::KvCache));
+    if snapshot.devices.is_empty() && is_about_a_gpu {
         return unknown;
     }
     let named_gpus = match names::named(situation, snapshot) {
@@ -39,8 +40,8 @@ pub(crate) fn locate<'a>(situation: &Situation<'a>) -> Place<'a> {
         NamedGpus::Here(devices) => Some(devices),
         NamedGpus::Nothing => None,
     };
-    if !matches!(situation.diagnosis.memory, Some(MemoryKind::Gpu | MemoryKind::KvCache)) {
-        return unknown;
+    if !is_about_a_gpu {
+        return by_ram(situation, &snapshot.host, unknown, named_gpus.is_some());
     }
     if let Some(because) = missing_index(situation, snapshot).or_else(|| other_maker(situation.diagnosis)) {
         return elsewhere(because, unknown);
@@ -92,6 +93,21 @@ fn unmatched<'a>(pid: u32, bytes: Bytes) -> Named<'a> {
 
 fn elsewhere(because: String, unknown: Place<'_>) -> Place<'_> {
     Place { same_machine: Some(false), because: Some(because), ..unknown }
+}
+
+/// A log about system memory: it is from here if it prints this machine's RAM or names one of its GPUs, or if the run was
+/// one of this machine's processes. Most logs print neither, and then this machine's RAM says nothing about them.
+fn by_ram<'a>(situation: &Situation<'_>, host: &Host, unknown: Place<'a>, names_gpu_here: bool) -> Place<'a> {
+    let Some(total) = host.memory_total_bytes.value() else { return unknown };
+    let facts = &situation.diagnosis.facts;
+    if let Some(used) = facts.victim_rss_bytes.filter(|used| *used > total) {
+        return elsewhere(format!("the process that was ended held {used} of RAM, here there is {total}"), unknown);
+    }
+    let prints_this_ram = facts.total_bytes.is_some_and(|printed| printed.within_percent(total, CAPACITY_PERCENT));
+    let prints_other_ram =
+        facts.total_bytes.is_some() && !prints_this_ram || facts.free_bytes.is_some_and(|free| free > total);
+    let is_here = situation.has_run_here || prints_this_ram || names_gpu_here && !prints_other_ram;
+    Place { same_machine: is_here.then_some(true), ..unknown }
 }
 
 /// Without a capacity and a name the log fits any machine. Its "device 0" is the framework's number, so that only a

@@ -47,7 +47,6 @@ pub fn needs(advice: &Advice) -> Option<String> {
     }
     let bound = if ledger.needed_is_at_least { "≥ " } else { "" };
     let needs = format!("Needs {bound}{needed}{parts}");
-    // Nothing ties a log about RAM to this machine.
     let free = if ledger.device.is_none() { format!("{free} of this machine's RAM") } else { free };
     Some(match ledger.shown_short() {
         Some(Bytes::ZERO) => format!("{needs}. {retry}Free: {free}."),

@@ -23,6 +23,7 @@ pub(crate) fn advise_anew(model: &mut Model) {
             model: model.input.model.as_deref(),
             own: None,
             ran_on: &[],
+            has_run_here: false,
             taken: model.taken(),
             tried: &tried,
             before: model.advice.as_ref().map(|advice| &advice.remembered),

@@ -242,6 +242,7 @@ pub(super) fn examine(global: &Global, asked: &DiagnoseArgs, base: &KnowledgeBas
             .or(story.command.as_deref())
             .or(run.as_ref().and_then(|run| run.launched_by.as_deref())),
         ran_on: run.as_ref().map(|run| run.devices.as_slice()).unwrap_or_default(),
+        has_run_here: asked.run_pid.is_some(),
         tried: &tried,
         ..Situation::alone(&diagnosis)
     });

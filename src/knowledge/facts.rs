@@ -107,6 +107,11 @@ impl Facts {
         facts.map(|facts| *self = facts).is_ok()
     }
 
+    /// The limit that was set. One of all the memory there is limits nothing: PyTorch prints it for a share of 1.0.
+    pub fn limit(&self) -> Option<Bytes> {
+        self.limit_bytes.filter(|limit| self.total_bytes.is_none_or(|total| *limit < total))
+    }
+
     /// Removes figures that are impossible, and those that programs print for "unknown" or "unlimited": unknown is
     /// never 0. Returns the keys that were removed.
     pub fn discard_impossible(&mut self) -> Vec<&'static str> {

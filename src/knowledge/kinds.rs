@@ -79,6 +79,8 @@ pub enum Stage {
     Validation,
     /// A checkpoint of `torch.save` was read.
     Restoring,
+    /// The weights were being loaded or the training state created: no batch, no KV cache and no image exists yet.
+    Weights,
     /// The model was being saved, for which one rank may gather what is sharded over all.
     Saving,
     /// A prompt was encoded for an image.

@@ -169,8 +169,8 @@ fn of_sign(base: &KnowledgeBase, sign: &Sign) -> Vec<String> {
     faults.extend(nameless.map(|one| format!("{:?} is no figure and captures none as v", one.source())));
     let of_files = sign.not.iter().filter(|id| !FixId::WITHOUT_FILE.contains(id));
     faults.extend(missing_fixes(base, sign.fixes.iter().chain(of_files)));
-    if sign.shows.is_empty() && sign.entries.is_empty() && sign.exceeds.is_empty() {
-        faults.push("shows nothing: it needs a pattern or an entry".into());
+    if sign.shows.is_empty() && sign.entries.is_empty() && sign.exceeds.is_empty() && sign.stages.is_empty() {
+        faults.push("shows nothing: it needs a pattern, an entry or a stage".into());
     }
     let diagnosis = base.diagnose(&PastedLog::new(sign.example.clone()), None);
     if !diagnosis.signs.iter().any(|shown| shown.that == sign.that) {

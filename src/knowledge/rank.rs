@@ -224,6 +224,8 @@ fn whose(tables: &Tables, log: &PastedLog, leading: &Finding, named: Option<Stri
     // A fallback does not know whose code prints the message, but the line or the log may show it.
     let is_unsigned = entry.fallback && entry.raised_by.is_none();
     let signature = if is_unsigned { leading.named_program() } else { None };
+    // The kernel names the interpreter that it killed; the log may show what ran in it.
+    let (interpreter, named) = if named.as_deref().is_some_and(is_interpreter) { (named, None) } else { (None, named) };
     let has_program = entry.program.is_some() || named.is_some();
     let recognized = match (is_unsigned && signature.is_none()) || !has_program {
         true => tables.programs.recognize(log, leading.hit.line).map(|program| program.to_string()),
@@ -234,7 +236,7 @@ fn whose(tables: &Tables, log: &PastedLog, leading: &Finding, named: Option<Stri
         false => entry.raiser().to_owned(),
     };
     let ran = recognized.filter(|program| !cannot_run(&raised_by, program));
-    let program = entry.program.clone().or(named).or(ran).unwrap_or_else(|| raised_by.clone());
+    let program = entry.program.clone().or(named).or(ran).or(interpreter).unwrap_or_else(|| raised_by.clone());
     (raised_by, program)
 }
 
@@ -283,6 +285,11 @@ fn limit(tells: Option<&Tells>, entry: &Entry, run: &Run) -> Option<&'static Lim
 /// that TensorFlow prints at start-up.
 fn cannot_run(raised_by: &str, program: &str) -> bool {
     (raised_by, program) == ("jax", "tensorflow")
+}
+
+/// Whether a process of this name may be any Python program.
+fn is_interpreter(name: &str) -> bool {
+    name.starts_with("python") || name.starts_with("pt_main_thread")
 }
 
 /// Whether a word before a colon may be a program's name, and not the kind of the message.

@@ -17,6 +17,9 @@ use crate::log::PastedLog;
 /// How much of a large log is searched: its beginning, its end and what surrounds the decisive line.
 const WINDOW: usize = 128 << 10;
 
+/// How many lines behind the decisive one are read for what failed with it.
+const CONSEQUENCES: usize = 40;
+
 /// Recognizes programs, with one pass for all literals.
 #[derive(Debug)]
 pub(crate) struct ProgramTable {
@@ -107,6 +110,10 @@ pub struct PhaseRule {
     /// Whether every other rule comes first: a plain `forward` shows little.
     #[serde(default)]
     pub weak: bool,
+    /// Whether it also counts in the lines that follow: a consequence that names what failed, or what a process beside
+    /// the failed one prints late.
+    #[serde(default)]
+    pub after: bool,
     /// One of them must stand near the line, too.
     #[serde(default)]
     pub beside: Vec<Pattern>,
@@ -115,9 +122,14 @@ pub struct PhaseRule {
     pub lacks: Vec<Pattern>,
 }
 
-/// The phase by the nearest strong sign at or before the line, else by the nearest weak one.
+/// The phase by a strong sign that follows the line and names what failed, else by the nearest strong sign at or before
+/// the line, else by the nearest weak one.
 pub(crate) fn phase(rules: &[PhaseRule], log: &PastedLog, line: usize, column: usize) -> (Phase, Option<Stage>) {
     let near = Near { log, line, column };
+    let following = near.following(rules);
+    if let Some(rule) = following.filter(|rule| !rule.weak) {
+        return (rule.phase, rule.stage);
+    }
     let mut weak = None;
     for number in near.lines().rev() {
         for rule in rules.iter().filter(|rule| near.shows(rule, number)) {
@@ -127,7 +139,7 @@ pub(crate) fn phase(rules: &[PhaseRule], log: &PastedLog, line: usize, column: u
             weak = weak.or(Some((rule.phase, rule.stage)));
         }
     }
-    weak.unwrap_or_default()
+    weak.or(following.map(|rule| (rule.phase, rule.stage))).unwrap_or_default()
 }
 
 /// The lines at and before the decisive one, and the traceback that follows it.
@@ -141,6 +153,13 @@ impl Near<'_> {
     fn lines(&self) -> RangeInclusive<usize> {
         let last = end_of_traceback(self.log, self.line);
         last.saturating_sub(150).max(1)..=last.min(self.log.line_count())
+    }
+
+    /// The first rule that a line behind the decisive one shows, of those that count there.
+    fn following<'r>(&self, rules: &'r [PhaseRule]) -> Option<&'r PhaseRule> {
+        let last = self.line.saturating_add(CONSEQUENCES).min(self.log.line_count());
+        let mut behind = self.line.saturating_add(1)..=last;
+        behind.find_map(|number| rules.iter().find(|rule| rule.after && self.shows(rule, number)))
     }
 
     fn shows(&self, rule: &PhaseRule, number: usize) -> bool {

@@ -95,6 +95,12 @@ pub(crate) fn of(id: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.id == id)
 }
 
+/// The setting of which that environment variable is a spelling.
+pub(crate) fn of_variable(name: &str) -> Option<&'static Setting> {
+    let is_so = |setting: &&Setting| setting.spellings.iter().any(|spelling| spelling == name);
+    if name.contains(char::is_lowercase) { None } else { SETTINGS.iter().find(is_so) }
+}
+
 /// What a placeholder asks for: `lower:batch`, `raise:java_heap`, and `raise:docker_shm|8g` with what is proposed where
 /// nothing shows the present value.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::diagnosis::{Diagnosis, MemoryKind, Oom, Phase, Shown};
+use super::diagnosis::{Diagnosis, MemoryKind, Oom, Phase, Shown, Stage};
 use super::fix::Reference;
 use super::pattern::{Pattern, group};
 use super::program::Program;
@@ -34,6 +34,8 @@ pub struct Sign {
     pub phases: Vec<Phase>,
     /// It failed in none of these phases.
     pub not_phases: Vec<Phase>,
+    /// Where given, it failed while one of these was being done.
+    pub stages: Vec<Stage>,
     /// Each must match somewhere. Quoted source code counts: it shows what the run was doing.
     pub shows: Vec<Pattern>,
     /// None of them may match.
@@ -107,6 +109,7 @@ impl Sign {
             && (self.memory.is_empty() || is_memory)
             && (self.phases.is_empty() || self.phases.contains(&diagnosis.phase))
             && !self.not_phases.contains(&diagnosis.phase)
+            && (self.stages.is_empty() || diagnosis.run.stage.is_some_and(|stage| self.stages.contains(&stage)))
     }
 
     fn stands_in(&self, windows: &[&str]) -> bool {

@@ -5,7 +5,7 @@ mod changes;
 mod sums;
 
 use oomdoctor::advice::{Advice, FitAdvice, PlannedFix};
-use oomdoctor::knowledge::FixId;
+use oomdoctor::knowledge::{FixId, Oom};
 use oomdoctor::units::Bytes;
 
 use super::{Subject, known_failures};
@@ -32,8 +32,17 @@ pub const ALL: &[(&str, Property)] = &[
     ("a_need_that_is_a_lower_bound_is_written_as_one", bounds::unmarked),
     ("every_shown_sum_adds_up", |subject| sums::wrong(subject.advice())),
     ("what_is_short_is_the_same_figure_everywhere", |subject| sums::shown_apart(subject.advice())),
+    ("memory_that_ran_out_for_certain_has_a_step", failures_without_a_step),
     ("the_need_adds_up_as_it_is_shown", |subject| sums::wrong_as_shown(subject.advice())),
 ];
+
+/// A retry under way may be all there is to do.
+fn failures_without_a_step(subject: &Subject) -> Vec<String> {
+    let is_certain = subject.log().diagnosis.oom == Oom::Yes;
+    let advice = subject.advice();
+    let is_left = is_certain && advice.plan.is_empty() && !advice.verdict.sentence.contains("running again");
+    if is_left { vec![advice.verdict.sentence.clone()] } else { Vec::new() }
+}
 
 /// How the scenarios break a property, apart from the known failures.
 pub fn broken_by(name: &str, property: Property, subjects: &[Subject]) -> Vec<String> {

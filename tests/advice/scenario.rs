@@ -42,6 +42,9 @@ pub struct Scenario {
     /// The GPUs at the last reading; with none, only the log is read.
     #[serde(default)]
     pub gpus: Vec<Gpu>,
+    /// Why no driver shows the machine's GPUs; then the machine is read without them.
+    #[serde(default)]
+    no_driver: Option<String>,
     /// For how many seconds the machine was watched. A single reading (0) cannot show that a process is idle.
     #[serde(default = "usual_watch")]
     watched: i64,
@@ -367,7 +370,7 @@ impl Scenario {
         };
         advise(&Situation {
             fixes: &log.fixes,
-            snapshot: (!gpus.is_empty()).then_some(&now),
+            snapshot: (!gpus.is_empty() || self.no_driver.is_some()).then_some(&now),
             history: Some(&history),
             viewer: Some(&viewer),
             crashed_by: Some(after_crash(0)),
@@ -390,7 +393,10 @@ impl Scenario {
                 swap_total_bytes: Reading::Known(Bytes::ZERO),
                 swap_free_bytes: Reading::Known(Bytes::ZERO),
             },
-            driver: Driver::Available { version: "570.124.06".into(), cuda_version: None },
+            driver: match self.no_driver.clone() {
+                Some(unavailable) => Driver::Unavailable { unavailable },
+                None => Driver::Available { version: "570.124.06".into(), cuda_version: None },
+            },
             devices: gpus.iter().enumerate().map(|(index, gpu)| gpu.device_at(index, second)).collect(),
             holders: vec![],
             launchers: vec![],

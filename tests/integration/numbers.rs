@@ -182,6 +182,9 @@ fn advice(base: &KnowledgeBase, diagnosis: &Diagnosis, line: Option<&str>, here:
 }
 
 const TORCH: &str = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.60 GiB of which 1.00 GiB is free. Including non-PyTorch memory, this process has 22.50 GiB memory in use. Of the allocated memory 21.00 GiB is allocated by PyTorch, and 900.00 MiB is reserved by PyTorch but unallocated.";
+const LLAMA_ALLOCATION: &str =
+    "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 9000.00 MiB on device 0: cudaMalloc failed: out of memory";
+/// The same of the weights.
 const LLAMA: &str = "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 9000.00 MiB on device 0: cudaMalloc failed: out of memory\nllama_model_load: error loading model: unable to allocate CUDA0 buffer";
 const KILLED: &str = "Out of memory: Killed process 771 (python3) total-vm:48210032kB, anon-rss:2601220kB, file-rss:312004kB, shmem-rss:8192kB";
 
@@ -242,8 +245,8 @@ fn made() -> Vec<(&'static str, &'static [&'static str], String)> {
         ("llama layers", LAYERS, format!("$ llama-server -m a.gguf -ngl {{v}}\nload_tensors: offloading 64 repeating layers to GPU\n{LLAMA}")),
         ("llama printed", &["1", "2", "20", "40", "64", "65"], format!("$ llama-server -m a.gguf\nload_tensors: offloaded {{v}}/65 layers to GPU\n{LLAMA}")),
         ("kobold", LAYERS, format!("$ python koboldcpp.py --model a.gguf --gpulayers {{v}}\nWelcome to KoboldCpp - Version 1.102\n{LLAMA}")),
-        ("llama ub", TOKENS, format!("$ llama-server -m a.gguf -ub {{v}}\nllama_context: n_ubatch      = {{v}}\nggml_gallocr_reserve_n: failed to allocate CUDA0 buffer of size 9437184000\n{LLAMA}")),
-        ("llama context", TOKENS, format!("$ llama-server -m a.gguf -c {{v}}\nllama_context: n_ctx         = {{v}}\nllama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache\n{LLAMA}")),
+        ("llama ub", TOKENS, format!("$ llama-server -m a.gguf -ub {{v}}\nllama_context: n_ubatch      = {{v}}\nggml_gallocr_reserve_n: failed to allocate CUDA0 buffer of size 9437184000\n{LLAMA_ALLOCATION}")),
+        ("llama context", TOKENS, format!("$ llama-server -m a.gguf -c {{v}}\nllama_context: n_ctx         = {{v}}\nllama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache\n{LLAMA_ALLOCATION}")),
         ("ollama", LAYERS, format!("time=2026-11-20T10:00:00Z level=INFO source=server.go:1 msg=\"llama runner started\"\n/set parameter num_gpu {{v}}\n{LLAMA}\nError: llama runner process has terminated: cudaMalloc failed: out of memory")),
         ("vllm sequences", TOKENS, format!("$ vllm serve org/m-8b --max-num-seqs {{v}}\nINFO 11-20 12:00:20 [gpu_worker.py:298] warm up\n  File \"site-packages/vllm/v1/worker/gpu_model_runner.py\", line 1, in profile_run\n{TORCH}")),
         ("vllm tokens", TOKENS, format!("$ vllm serve org/m-8b --max-num-batched-tokens={{v}}\nINFO 11-20 12:00:20 [gpu_worker.py:298] warm up\n  File \"site-packages/vllm/v1/worker/gpu_model_runner.py\", line 1, in profile_run\n{TORCH}")),

@@ -29,7 +29,7 @@ pub(super) fn works_in_batches(case: &Case<'_>) -> Evidence {
         (_, Some(Stage::Sampling)) => "it died while denoising, which grows with the size and number of images",
         (_, Some(Stage::Profiling)) => "it died while measuring its peak with the largest batch it may meet",
         // What is made there is as large for any batch.
-        (_, Some(Stage::Optimizer | Stage::Saving)) => return None,
+        (_, Some(Stage::Optimizer | Stage::Saving | Stage::Weights)) => return None,
         (_, Some(Stage::Validation)) => "it died in the validation, where memory grows with its own batch",
         (Phase::Training, _) => "it died while training, where memory grows with the batch",
         _ => return None,

@@ -25,7 +25,7 @@ pub(super) fn find(case: &Case<'_>) -> Evidence {
         Some(_) => return None,
         None => {}
     }
-    if let Some(limit) = log.facts.limit_bytes {
+    if let Some(limit) = log.facts.limit() {
         return Some(vec![format!("a limit of {limit} was set for it{line}")]);
     }
     if log.run.told == Some(CauseKind::Limit) {
@@ -52,7 +52,7 @@ pub(super) fn say(case: &Case<'_>) -> String {
     }
     match log.run.limit {
         Some(limit) => and(happened(limit, log), killed_another(log)),
-        None => with_figures("Your run reached a limit that was set for its memory", log.facts.limit_bytes, log),
+        None => with_figures("Your run reached a limit that was set for its memory", log.facts.limit(), log),
     }
 }
 
@@ -70,7 +70,7 @@ fn size_of(limit: &Limit, log: &Diagnosis) -> Option<Bytes> {
     let run = &log.run;
     let set = limit.setting.as_ref().and_then(|setting| run.settings.get(setting.as_str())).map(|bytes| Bytes(*bytes));
     let of_addresses = if limit.id == ADDRESS_SPACE { run.address_limit_kib } else { None };
-    log.facts.limit_bytes.or(set).or_else(|| Some(Bytes(of_addresses?.saturating_mul(1024))))
+    log.facts.limit().or(set).or_else(|| Some(Bytes(of_addresses?.saturating_mul(1024))))
 }
 
 fn with_figures(said: &str, limit: Option<Bytes>, log: &Diagnosis) -> String {

@@ -30,7 +30,7 @@ fn need_beyond_capacity(case: &Case<'_>) -> Option<(Bytes, Bytes)> {
         return None;
     }
     // A limit that was set is no capacity.
-    let capacity = case.capacity().filter(|capacity| Some(*capacity) != case.log.facts.limit_bytes)?;
+    let capacity = case.capacity().filter(|capacity| Some(*capacity) != case.log.facts.limit())?;
     let needed = live_need(case.log)?;
     (needed > capacity && case.requested_beside_share.is_none()).then_some((needed, capacity))
 }
@@ -70,7 +70,7 @@ pub(super) fn weights_fill(case: &Case<'_>) -> Evidence {
     let total = facts.total_bytes.or(case.place.capacity())?;
     let weights = match case.log.memory? {
         MemoryKind::KvCache => run.weights_bytes?,
-        MemoryKind::Gpu if case.log.phase == Phase::Load && run.notebook.is_none() => {
+        MemoryKind::Gpu if is_loading(case.log) && run.notebook.is_none() => {
             facts.process_bytes.or(facts.allocated_bytes)?
         }
         _ => return None,
@@ -84,6 +84,11 @@ pub(super) fn weights_fill(case: &Case<'_>) -> Evidence {
             None => format!("the weights alone took {weights} of {total}{line}"),
         }]
     })
+}
+
+/// Whether there are weights and nothing else yet.
+fn is_loading(log: &Diagnosis) -> bool {
+    log.phase == Phase::Load && matches!(log.run.stage, Some(Stage::Weights | Stage::Restoring))
 }
 
 /// How many of the model's files were loaded, and of how many, where it was not all of them.

@@ -5,7 +5,7 @@ use crate::advice::case::Case;
 use crate::advice::figures::{buffers, live_need, run_had, used_by_others_at_crash};
 use crate::advice::phrases::line_of;
 use crate::advice::verdict::CauseKind;
-use crate::knowledge::diagnosis::Diagnosis;
+use crate::knowledge::diagnosis::{Diagnosis, Phase, Stage};
 use crate::units::Bytes;
 
 /// One request of so much is an overflow, or a shape by mistake.
@@ -21,7 +21,20 @@ pub(super) fn mistake(case: &Case<'_>) -> Evidence {
 /// The plain arithmetic, where nothing shows who or what used the rest.
 pub(super) fn what_is_sure(case: &Case<'_>) -> Evidence {
     let log = case.log;
-    Some(short_at_start(log).or_else(|| short_at_failure(log)).or_else(|| of_metal(log)).into_iter().collect())
+    let known = short_at_start(log).or_else(|| short_at_failure(log)).or_else(|| of_metal(log));
+    Some(known.or_else(|| while_loading(log)).into_iter().collect())
+}
+
+/// Before any batch, cache or image there are only weights and, in training, what belongs to them.
+fn while_loading(log: &Diagnosis) -> Option<String> {
+    if log.run.stage != Some(Stage::Weights) {
+        return None;
+    }
+    let line = line_of(log);
+    Some(match log.phase {
+        Phase::Training => format!("it failed while the training state was created, before the first step{line}"),
+        _ => format!("it failed while the weights were being loaded, before anything else was in VRAM{line}"),
+    })
 }
 
 fn short_at_start(log: &Diagnosis) -> Option<String> {

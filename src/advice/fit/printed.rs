@@ -12,6 +12,9 @@ use crate::memory::training::bytes;
 use crate::memory::{Card, Engine, Is, ModelShape, Optimizer, Recipe, fits, tokens_in_words, vllm};
 use crate::units::Bytes;
 
+/// States of which the saving is a smaller part of what is short, as an adapter's are, are no step.
+const LEAST_PART: u64 = 8;
+
 /// Tokens of a block of vLLM's cache.
 const BLOCK: u64 = 16;
 
@@ -127,7 +130,10 @@ pub(crate) fn of_optimizer(diagnosis: &Diagnosis) -> Option<FitAdvice> {
     let [full, eight_bit] = [Optimizer::AdamW, Optimizer::AdamW8bit]
         .map(|optimizer| bytes(trained, Recipe::Mixed.trained(optimizer).optimizer));
     let saved = Bytes(full.saturating_sub(eight_bit));
-    let effect = Effect { frees: Some((saved, Is::About)), ..Effect::of(FixId::EIGHT_BIT_OPTIMIZER) };
+    let facts = &diagnosis.facts;
+    let short = facts.requested_bytes.zip(facts.free_bytes).map(|(requested, free)| requested.less(free));
+    let is_idle = short.is_some_and(|short| saved < Bytes(short.0 / LEAST_PART));
+    let effect = Effect { frees: Some((saved, Is::About)), is_idle, ..Effect::of(FixId::EIGHT_BIT_OPTIMIZER) };
     Some(FitAdvice {
         engine: "training",
         effects: vec![effect],

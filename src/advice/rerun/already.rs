@@ -2,7 +2,7 @@
 //! program printed its settings, is no step.
 
 use super::{Change, Changes, GLUED, VALUE, found, kin};
-use crate::knowledge::{Moves, Run};
+use crate::knowledge::{Moves, Run, settings};
 use crate::units::{Bytes, UnitBase};
 
 /// What the failed run was started with, as far as that is known.
@@ -23,9 +23,13 @@ impl Had<'_> {
         })
     }
 
-    /// The value of a variable on the command line.
+    /// The value of a variable: on the command line, else of the setting that it sets, as the log shows it.
     fn variable(&self, name: &str) -> Option<String> {
-        value_of(self.line?, &format!(r"(?:^|\s){name}="))
+        let on_line = self.line.and_then(|line| value_of(line, &format!(r"(?:^|\s){name}=")));
+        on_line.or_else(|| {
+            let setting = settings::of_variable(name)?;
+            Some(setting.write(*self.run.settings.get(setting.id.as_str())?))
+        })
     }
 }
 

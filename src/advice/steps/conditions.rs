@@ -104,9 +104,9 @@ fn other_gpu_has_room(outlook: &Outlook<'_, '_>) -> Holds {
     known(case.other_gpu.is_some(), "no other GPU here is known to be unused and large enough")
 }
 
-/// Whether nothing was read of the machine that the log is from.
+/// Whether no GPU was read of the machine that the log is from.
 fn is_machine_unknown(outlook: &Outlook<'_, '_>) -> bool {
-    outlook.case.situation.snapshot.is_none() || outlook.case.place.is_elsewhere()
+    !outlook.case.situation.sees_gpus() || outlook.case.place.is_elsewhere()
 }
 
 /// A script or a command line in the log shows that it was no notebook, and so does a model that several ranks share.

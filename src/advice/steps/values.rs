@@ -69,7 +69,7 @@ fn limit(setting: &Setting, case: &Case<'_>) -> Option<u64> {
     if !setting.is_the_limit {
         return shown;
     }
-    let named = shown.max(case.log.facts.limit_bytes.map(|bytes| bytes.0));
+    let named = shown.max(case.log.facts.limit().map(|bytes| bytes.0));
     // A limit that is not named was at least what the process had when it hit it.
     named.or_else(|| used_of_ram(case.log).map(|bytes| bytes.0)).filter(|bytes| *bytes < ABSURD)
 }

@@ -4,7 +4,7 @@ use super::outlook::Outlook;
 use super::planned::PlannedFix;
 use crate::advice::engine;
 use crate::advice::weights::widened;
-use crate::knowledge::{Condition, Fix, FixId, Phase};
+use crate::knowledge::{Condition, Fix, FixId, Phase, Stage};
 
 /// A rule that removes what it holds for, with its name.
 type Veto<T> = (&'static str, fn(&T, &Outlook<'_, '_>) -> bool);
@@ -111,7 +111,10 @@ fn is_for_another_phase(fix: &Fix, outlook: &Outlook<'_, '_>) -> bool {
 fn is_for_another_stage(fix: &Fix, outlook: &Outlook<'_, '_>) -> bool {
     let stage = outlook.case.log.run.stage;
     let lacks_its_stage = !fix.stages.is_empty() && !stage.is_some_and(|stage| fix.stages.contains(&stage));
-    let is_excluded = stage.is_some_and(|stage| fix.not_stages.contains(&stage));
+    // What a later phase takes matters already where the model's sums tell how much it is.
+    let is_reckoned = stage == Some(Stage::Weights)
+        && outlook.case.fit_ahead().and_then(|fit| fit.effect_of(fix.id)).is_some_and(|effect| effect.fits.is_some());
+    let is_excluded = !is_reckoned && stage.is_some_and(|stage| fix.not_stages.contains(&stage));
     !has_own_checks(fix) && (lacks_its_stage || is_excluded)
 }
 
