@@ -101,7 +101,7 @@ fn by_ram<'a>(situation: &Situation<'_>, host: &Host, unknown: Place<'a>, names_
     let Some(total) = host.memory_total_bytes.value() else { return unknown };
     let facts = &situation.diagnosis.facts;
     if let Some(used) = facts.victim_rss_bytes.filter(|used| *used > total) {
-        return elsewhere(format!("the process that was ended held {used} of RAM, here there is {total}"), unknown);
+        return elsewhere(format!("the killed process used {used} of RAM, and this machine has {total}"), unknown);
     }
     let prints_this_ram = facts.total_bytes.is_some_and(|printed| printed.within_percent(total, CAPACITY_PERCENT));
     let prints_other_ram =

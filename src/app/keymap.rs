@@ -33,8 +33,8 @@ impl Binding {
         match self.region {
             None => "",
             Some(Region::Processes) => " (processes)",
-            Some(Region::Input) => " (input)",
-            Some(Region::Steps) => " (steps)",
+            Some(Region::Input) => " (log)",
+            Some(Region::Steps) => " (fixes)",
         }
     }
 }

@@ -29,6 +29,9 @@ pub(crate) fn page(model: &Model) -> Page {
     for behind in model.walk.behind.iter().filter(|behind| behind.mark == Mark::Taken) {
         page.add(Tone::Text, format!("Taken: {}", behind.title));
     }
+    if let Some(line) = not_seen(model) {
+        page.add(Tone::Text, line);
+    }
     // Which change made it work is known only where one was taken.
     let has_changed = model.walk.behind.iter().any(|behind| behind.mark == Mark::Taken && behind.changes.is_some());
     if has_changed && let Some(command) = model.rerun() {
@@ -102,28 +105,34 @@ fn devices_of(snapshot: &Snapshot, pid: u32) -> Vec<u32> {
     snapshot.devices.iter().filter(lists_it).map(|device| device.index).collect()
 }
 
-/// Whether the run passed the step or epoch at which the first one failed; `None` where the first log tells neither.
-pub(crate) fn progress(model: &Model) -> Option<String> {
+/// The step or epoch at which the first run failed, if its log tells one.
+fn failed_at(model: &Model) -> Option<(&'static str, u64)> {
     let run = &model.input.diagnosis.as_ref()?.run;
-    let (what, failed_at) = match (run.step, run.epoch) {
-        (Some(step), _) => ("step", step),
-        (None, Some(epoch)) => ("epoch", epoch),
-        (None, None) => return None,
-    };
-    let Some(progress) = model.walk.progress else {
-        return Some(format!(
-            "Not seen: whether it passed {what} {failed_at}, where it failed. Only its log file shows that."
-        ));
-    };
+    let at = run.step.map(|step| ("step", step)).or(run.epoch.map(|epoch| ("epoch", epoch)))?;
+    if at.1 > 0 { Some(at) } else { None }
+}
+
+/// How far the new run came by its log's file; `None` where no file shows it.
+pub(crate) fn progress(model: &Model) -> Option<String> {
+    let (what, failed_at) = failed_at(model)?;
+    let progress = model.walk.progress?;
     let reached = if what == "step" { progress.step } else { progress.epoch };
-    Some(match reached {
-        _ if progress.failed_again => "Its log says that memory ran out again.".to_owned(),
+    match reached {
+        _ if progress.failed_again => Some("Its log says that memory ran out again.".to_owned()),
         Some(reached) if reached > failed_at => {
-            format!("Its log shows {what} {reached}, past {what} {failed_at}, where the first run failed.")
+            Some(format!("Its log shows {what} {reached}, past {what} {failed_at}, where the first run failed."))
         }
-        Some(reached) => format!("Its log shows {what} {reached}; the first run failed at {what} {failed_at}."),
-        None => format!("Not seen: its log shows no {what} since {what} {failed_at}, where it failed."),
-    })
+        Some(reached) => Some(format!("Its log shows {what} {reached}; the first run failed at {what} {failed_at}.")),
+        None => None,
+    }
+}
+
+/// What would prove the success and was not seen.
+fn not_seen(model: &Model) -> Option<String> {
+    let (what, failed_at) = failed_at(model)?;
+    let unproved =
+        format!("Not seen: whether it passed {what} {failed_at}, where it failed. Only its log file shows that.");
+    if progress(model).is_none() { Some(unproved) } else { None }
 }
 
 /// The verdict with what was short, for one line.

@@ -63,7 +63,8 @@ impl Mark {
     /// The sign before a step's title in plain text.
     pub fn sign(self) -> char {
         match self {
-            Mark::Taken => '✓',
+            // That a command was copied or a change tried is no proof that it worked.
+            Mark::Taken => '·',
             Mark::DidNotHelp => '✗',
             Mark::Skipped => '–',
         }

@@ -59,7 +59,7 @@ fn table(
     let mut lines = Vec::new();
     for number in (first..count).take(room_for_rows) {
         let line = match (model.walk.behind.get(number), number.checked_sub(behind)) {
-            (Some(left), _) => tried(left, theme, width),
+            (Some(left), _) => tried(left, model.walk.works, theme, width),
             (None, Some(place)) => {
                 targets.extend(pane::line_target(area, lines.len(), Click::Step(place)));
                 let Some(planned) = ahead.get(place) else { continue };
@@ -204,9 +204,11 @@ fn enough_of(enough: Enough) -> &'static str {
     }
 }
 
-fn tried(behind: &Behind, theme: &Theme, width: usize) -> Line<'static> {
+/// A fix that was left behind. That its command was copied is no success: only a reported one has the check mark.
+fn tried(behind: &Behind, works: bool, theme: &Theme, width: usize) -> Line<'static> {
     let (mark, word) = match behind.mark {
-        Mark::Taken => (theme.sign("✓", "+"), "taken"),
+        Mark::Taken if works => (theme.sign("✓", "+"), "worked"),
+        Mark::Taken => (theme.sign("·", "."), "taken"),
         Mark::DidNotHelp => (theme.sign("✗", "x"), "did not help"),
         Mark::Skipped => (theme.sign("–", "-"), "skipped"),
     };

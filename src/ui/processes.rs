@@ -22,7 +22,7 @@ use crate::units::Bytes;
 /// Columns of the fields, without the blanks between them.
 const VRAM: usize = 6;
 const PID: usize = 7;
-const STATE: usize = 12;
+const STATE: usize = 13;
 const AGE: usize = 6;
 /// Columns of the user in a narrow and in a wide table, which begins at so many columns.
 const USER: (usize, usize) = (6, 9);

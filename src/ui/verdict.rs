@@ -21,6 +21,7 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
     }
     let width = usize::from(area.width.saturating_sub(1));
     let mut lines = match &model.advice {
+        Some(advice) if model.walk.works => vec![reported(&advice.brief, theme, width)],
         Some(advice) => vec![in_one_line(&advice.brief, theme, width)],
         None => nothing_yet(model, theme, width),
     };
@@ -34,6 +35,12 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
         lines.push(line);
     }
     picture.lines(area, lines);
+}
+
+/// The person reports that the job works: what ran out is history.
+fn reported(brief: &Brief, theme: &Theme, width: usize) -> Line<'static> {
+    let text = format!(" {} REPORTED AS WORKING   it was: {}", theme.sign("✓", "+"), brief.what);
+    Line::styled(cut(&text, width), theme.good)
 }
 
 fn in_one_line(brief: &Brief, theme: &Theme, width: usize) -> Line<'static> {

@@ -999,13 +999,13 @@ fn the_last_log_has_the_steps_that_were_taken_before_the_ones_ahead() {
         let text = stdout(&about_the_last_log(arguments));
         let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
         let done = [
-            "✓ Enable expandable_segments",
+            "· Enable expandable_segments",
             "✗ Halve batch size (did not help)",
             "Seen: jupyter (4242) exited: freed 11.2 GiB",
-            "Seen: new process train.py (5120) used up to 9.0 GiB on GPU 0 for 40 s",
+            "Seen: New process train.py (5120) used up to 9.0 GiB on GPU 0 for 40 s",
             "Reported by the user: the job works",
         ];
-        assert!(done.iter().all(|line| at(line) < at("\n1. ")), "{text}");
+        assert!(done.iter().all(|line| at(line) < at("\n1  ")), "{text}");
     }
     let json = parsed(&about_the_last_log(&["diagnose", "--last", "--json"]));
     let steps = json["done"]["steps"].as_array().unwrap();
@@ -1022,7 +1022,7 @@ fn a_report_keeps_apart_what_was_seen_and_what_the_user_reported() {
     let report = stdout(&about_the_last_log(&["report"]));
     for line in [
         "- Seen: jupyter (4242) exited: freed 11.2 GiB",
-        "- Seen: new process train.py (5120) used up to 9.0 GiB on GPU 0 for 40 s, past the 8.0 GiB",
+        "- Seen: New process train.py (5120) used up to 9.0 GiB on GPU 0 for 40 s, past the 8.0 GiB",
         "- Reported by the user: Halve batch size (did not help)",
         "- Reported by the user: the job works",
     ] {

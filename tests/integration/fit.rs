@@ -840,7 +840,7 @@ fn a_full_fine_tune_is_sharded_over_the_free_gpus() {
         (3..8).contains(&(rest / GIB))
     };
     assert!(states(two[0], 5500) && states(full[0], 4000), "{two:?} {full:?}");
-    assert!(full[0]["change"].as_str().unwrap().contains("on each card weights 3.7 GiB"), "{full:?}");
+    assert!(full[0]["change"].as_str().unwrap().contains("on each GPU weights 3.7 GiB"), "{full:?}");
     let line = "accelerate launch --num_processes 4 --use_deepspeed --zero_stage 2 ";
     assert!(found["command"].as_str().unwrap().starts_with(line), "{found}");
     assert!(full[0]["flags"].as_str().unwrap().contains("--use_fsdp --fsdp_version 2"), "{full:?}");

@@ -154,7 +154,7 @@ fn a_gguf_file_is_passed_by_its_path_and_dequantized_by_transformers() {
     assert_eq!(bytes(&wide), file["weights"]["bytes"].as_u64().unwrap() * 2, "float32 instead of f16");
     assert!(wide["options"].to_string().contains("weights in bfloat16"), "{}", wide["options"]);
     let refused = ask(&["--dtype", "nf4", "--context", "2048"]);
-    assert!(refused["answer"].as_str().unwrap().contains("does not quantise a GGUF file"), "{}", refused["answer"]);
+    assert!(refused["answer"].as_str().unwrap().contains("does not quantize a GGUF file"), "{}", refused["answer"]);
     let other = ask(&["--dtype", "Q8_0", "--context", "2048"]);
     assert!(!other["notes"].to_string().contains("is taken as it is"), "the file does not say in what it is");
     let long = ask(&["--context", "200000"]);

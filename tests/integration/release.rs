@@ -100,7 +100,7 @@ fn every_failure_is_reported_and_nothing_more_is_sent() {
         (Api::Ollama, Box::new(|| Reply::Says(200, "<html>Grafana")), "is not Ollama"),
         (Api::Ollama, Box::new(|| Reply::Garbage), "not answer as a web server"),
         (Api::Ollama, Box::new(|| Reply::Endless), "is not Ollama"),
-        (Api::Ollama, Box::new(move || Reply::Moved(moved.clone())), "don't go there"),
+        (Api::Ollama, Box::new(move || Reply::Moved(moved.clone())), "not followed"),
         (Api::Vllm, Box::new(|| Reply::Says(404, r#"{"detail":"Not Found"}"#)), "--enable-sleep-mode"),
         (Api::ComfyUi, Box::new(|| Reply::Says(401, "")), "password"),
         (Api::WebUi, Box::new(|| Reply::Says(404, "")), "without --api"),

@@ -2,16 +2,17 @@
 
 use crate::app::action::Action;
 use crate::app::effect::Effect;
-use crate::app::model::{Model, Pipe};
+use crate::app::model::{Model, Pipe, Region};
 use crate::app::overlay::symptoms::Symptoms;
 use crate::app::question::Asked;
-use crate::app::region::processes;
+use crate::app::region::{self, processes};
 use crate::app::summary;
 use crate::app::walk::EndingState;
 use crate::report::Report;
 use crate::report::markdown::{Paper, markdown};
 
-/// Esc: ends what is waited for, else closes what is open, else clears the filter, else ends the zoom.
+/// Esc: ends what is waited for, else closes what is open, else clears the filter, else ends the zoom, else leaves the log
+/// where it covers the others.
 pub(super) fn escape(model: &mut Model) {
     if model.walk.waits_for.take().is_some() {
         return model.say("No longer waiting for memory.");
@@ -20,10 +21,13 @@ pub(super) fn escape(model: &mut Model) {
     if model.overlay.take().is_some() || model.notice.take().is_some() || awaited_a_log {
         return;
     }
-    if model.processes.filter.is_empty() {
-        model.zoomed = false;
-    } else {
+    if !model.processes.filter.is_empty() {
         processes::filter(model, String::new());
+    } else if model.zoomed {
+        model.zoomed = false;
+    } else if model.focus == Region::Input && model.is_small() {
+        // There the log covers the others.
+        region::show_log(model);
     }
 }
 
