@@ -84,7 +84,9 @@ pub(crate) fn brief(case: &Case<'_>, causes: &[Cause], plan: &[PlannedFix]) -> B
     let is_better_elsewhere = is_short && case.retry.is_none();
     let next = match room {
         Some(room) if is_better_elsewhere => RoomOn::said(room),
-        _ => headline::cause_in_words(case, causes),
+        // A run on its way, or a log from elsewhere, says first where it stands.
+        _ if standing != Standing::Failed => headline::cause_in_words(case, causes),
+        _ => headline::what_fits(case, causes, plan).unwrap_or_else(|| headline::cause_in_words(case, causes)),
     };
     let figures = if case.log.oom == Oom::No || standing == Standing::OnItsWay { None } else { figures(case) };
     Brief { standing, what: what(case, causes, standing), figures, next }

@@ -3,7 +3,7 @@
 
 use super::case::Case;
 use super::causes::{self, SpeaksOfSize};
-use super::fit::FitAdvice;
+use super::fit::{FitAdvice, FitChoice};
 use super::naming::name_of;
 use super::other_gpu::RoomOn;
 use super::phrases::{AS_NUMBERED, and};
@@ -94,6 +94,21 @@ fn which_of_several(case: &Case<'_>, said: &str) -> Option<String> {
 
 /// What the model takes and which of the plan's steps make it fit, where the verdict is about what the run takes.
 fn size_of_the_run(case: &Case<'_>, causes: &[Cause], plan: &[PlannedFix]) -> Option<String> {
+    fit_in_question(case, causes)?.sentence(|choice| is_step(case, plan, choice))
+}
+
+/// Only which of the plan's steps make the model fit, or what would fit instead.
+pub(super) fn what_fits(case: &Case<'_>, causes: &[Cause], plan: &[PlannedFix]) -> Option<String> {
+    fit_in_question(case, causes)?.way_out(|choice| is_step(case, plan, choice))
+}
+
+/// With steps taken, what is ahead starts from the changed command line and not from what failed.
+fn is_step(case: &Case<'_>, plan: &[PlannedFix], choice: &FitChoice) -> bool {
+    case.changed.is_none() && plan.iter().any(|planned| choice.fixes.contains(&planned.fix))
+}
+
+/// The model's sums, where the verdict is about what the run takes and the log does not refute them.
+fn fit_in_question<'a>(case: &'a Case<'_>, causes: &[Cause]) -> Option<&'a FitAdvice> {
     let is_about_size = match causes::about(causes.first()?.cause)?.speaks_of_size {
         SpeaksOfSize::Always => true,
         SpeaksOfSize::WhileLoading => matches!(case.log.phase, Phase::Load | Phase::Startup),
@@ -103,9 +118,7 @@ fn size_of_the_run(case: &Case<'_>, causes: &[Cause], plan: &[PlannedFix]) -> Op
     if case.log.oom != Oom::Yes || !is_about_size || is_refuted(fit, case) {
         return None;
     }
-    // With steps taken, what is ahead starts from the changed command line and not from what failed.
-    let is_ahead = case.changed.is_none();
-    fit.sentence(|choice| is_ahead && plan.iter().any(|planned| choice.fixes.contains(&planned.fix)))
+    Some(fit)
 }
 
 /// Whether the log shows that more is short than the model's sums say, with its weights at the size of their file.

@@ -59,6 +59,12 @@ impl FitAdvice {
         }
     }
 
+    /// What makes it fit, where it does not as it is.
+    pub(crate) fn way_out(&self, is_named: impl Fn(&FitChoice) -> bool) -> Option<String> {
+        let choices: Vec<&FitChoice> = self.choices.iter().filter(|choice| is_named(choice)).collect();
+        if self.fits == Some(false) { self.offers(&choices) } else { None }
+    }
+
     /// What makes it fit, in a sentence; else what would fit instead.
     fn offers(&self, choices: &[&FitChoice]) -> Option<String> {
         let offers = choices.iter().take(OFFERS).map(|choice| {
