@@ -110,6 +110,8 @@ impl Story {
     pub fn walk(self, boot_id: Option<&String>) -> Walk {
         let same_boot = boot_id.is_some() && self.boot_id.as_ref() == boot_id;
         let behind = self.behind.into_iter().filter(|behind| same_boot || behind.id.target.is_none()).collect();
-        Walk { behind, since: self.since, freed_before: self.freed, ..Walk::default() }
+        let run = self.new_run.as_ref().map(ToString::to_string);
+        let seen_before = self.freed.into_iter().chain(run).chain(self.progress).collect();
+        Walk { behind, since: self.since, freed_before: seen_before, works: self.works, ..Walk::default() }
     }
 }

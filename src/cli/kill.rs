@@ -329,7 +329,7 @@ fn described(
 }
 
 /// Names the targets and asks on the terminal itself, even if standard output is redirected. `None` if there is no
-/// terminal. Keys typed before the question is shown are discarded.
+/// terminal. Keys typed before a question can have been read are discarded.
 fn ask_on_terminal(targets: &[Target], signal: Signal) -> Option<bool> {
     let mut terminal = here::terminal_to_ask().ok()?;
     if !std::io::stdout().is_terminal() {
@@ -339,23 +339,32 @@ fn ask_on_terminal(targets: &[Target], signal: Signal) -> Option<bool> {
     }
     let how = if signal == Signal::Kill { "Kill" } else { "Terminate" };
     let what = if targets.len() == 1 { "it" } else { "them all" };
-    here::discard_typed(&terminal).ok()?;
     let mut answers = BufReader::new(terminal.try_clone().ok()?);
     // Confirming one's own processes does not confirm those of another user.
     for target in targets {
         let Some(owner) = &target.owner else { continue };
         let pid = target.key.pid.to_string();
-        let typed = ask(&mut terminal, &mut answers, &format!("{pid} belongs to {owner}. Type its PID to confirm:"))?;
+        let typed =
+            ask(&mut terminal, &mut answers, (&format!("{pid} belongs to {owner}."), "Type its PID to confirm:"))?;
         if typed != pid {
             return Some(false);
         }
     }
-    let answer = ask(&mut terminal, &mut answers, &format!("{how} {what}? Unsaved work is lost. [y/N]"))?;
+    let answer = ask(&mut terminal, &mut answers, (&format!("{how} {what}? Unsaved work is lost."), "[y/N]"))?;
     Some(matches!(answer.as_str(), "y" | "Y" | "yes"))
 }
 
-fn ask(terminal: &mut File, answers: &mut impl BufRead, question: &str) -> Option<String> {
+/// The time to read a question, as on the screen of the terminal program.
+const TIME_TO_READ: Duration = Duration::from_millis(600);
+
+/// Shows the question, and asks for the answer once it can have been read. What was typed until then answered nothing that
+/// the user had seen.
+fn ask(terminal: &mut File, answers: &mut impl BufRead, (question, prompt): (&str, &str)) -> Option<String> {
     write!(terminal, "{question} ").ok()?;
+    terminal.flush().ok()?;
+    thread::sleep(TIME_TO_READ);
+    here::discard_typed(terminal).ok()?;
+    write!(terminal, "{prompt} ").ok()?;
     terminal.flush().ok()?;
     let mut answer = String::new();
     answers.read_line(&mut answer).ok()?;

@@ -456,6 +456,21 @@ fn kill_asks_for_confirmation_on_the_terminal() {
     }
 }
 
+#[test]
+fn kill_takes_no_answer_that_was_typed_before_the_question_could_be_read() {
+    let mut machine = Machine::new();
+    let library = machine.driver.library();
+    let arguments = ["kill", &named(&machine.logged), "--nvml-library", library.to_str().unwrap()];
+    let mut session = Session::oomdoctor((120, 40), &arguments);
+    session.wait_for_text(&["11.2 GiB"]);
+    session.send("y\r");
+    session.wait_for_text(&["[y/N]"]);
+    assert!(machine.all_live());
+    session.send("\r");
+    assert_eq!(session.wait_for_exit(PATIENCE).exit_code(), 1, "{}", session.text());
+    assert!(machine.all_live());
+}
+
 /// With SUDO_UID set, the tests' processes (root's) belong to another user than the viewer. Only root gets that
 /// question, so the test needs root.
 #[test]

@@ -1,6 +1,7 @@
 //! Owns the tests of what is kept for the next start.
 
 use super::*;
+use crate::app::last::Story;
 
 #[test]
 fn the_last_log_comes_back_with_the_steps_and_what_was_freed() {
@@ -99,4 +100,12 @@ fn a_report_tells_what_was_done_and_leaves_names_out() {
     let mut empty = Session::with_holders();
     empty.keys("W");
     assert!(empty.effects.is_empty() && empty.model.notice.is_some());
+}
+
+#[test]
+fn a_reported_success_and_what_was_seen_survive_the_next_start() {
+    let story = Story { works: true, freed: vec!["a".into()], progress: Some("b".into()), ..Story::default() };
+    let walk = story.walk(None);
+    assert!(walk.works);
+    assert_eq!(walk.freed_before, ["a", "b"]);
 }

@@ -11,7 +11,7 @@ use crate::app::walk::EndingState;
 use crate::report::Report;
 use crate::report::markdown::{Paper, markdown};
 
-/// Esc: ends what is waited for, else closes what is open, else clears the filter, else ends the zoom, else leaves the log
+/// Esc: ends what is waited for, else closes what is open, else removes the marks, else clears the filter, else ends the zoom, else leaves the log
 /// where it covers the others.
 pub(super) fn escape(model: &mut Model) {
     if model.walk.waits_for.take().is_some() {
@@ -21,7 +21,9 @@ pub(super) fn escape(model: &mut Model) {
     if model.overlay.take().is_some() || model.notice.take().is_some() || awaited_a_log {
         return;
     }
-    if !model.processes.filter.is_empty() {
+    if !model.processes.marked.is_empty() {
+        model.processes.marked.clear();
+    } else if !model.processes.filter.is_empty() {
         processes::filter(model, String::new());
     } else if model.zoomed {
         model.zoomed = false;
