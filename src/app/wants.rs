@@ -111,13 +111,8 @@ impl Model {
     /// What can't be seen from here, said below each device, or (`None`) below all of them; wrapped.
     pub fn remarks(&self, width: usize) -> Vec<(Option<u32>, Vec<String>)> {
         let Some(snapshot) = self.snapshot() else { return Vec::new() };
-        let of_devices = snapshot.devices.iter().flat_map(|device| {
-            let texts = [sight::of_device(snapshot, device), sight::of_unexplained(snapshot, device)];
-            texts.into_iter().flatten().map(|text| (Some(device.index), text))
-        });
-        let all = of_devices.chain(sight::of_machine(snapshot).map(|text| (None, text)));
         let width = width.saturating_sub(2).max(20);
-        all.map(|(device, text)| (device, wrapped(&text, width))).collect()
+        sight::remarks(snapshot).into_iter().map(|(device, text)| (device, wrapped(&text, width))).collect()
     }
 }
 

@@ -146,11 +146,11 @@ fn as_text(watched: &Watched, width: Option<usize>) -> String {
         lines.extend(snapshot.holders.iter().map(|holder| holder_line(snapshot, holder)));
         paragraphs.push(lines);
     }
-    let of_devices = snapshot.devices.iter().flat_map(|device| {
-        let texts = [sight::of_device(snapshot, device), sight::of_unexplained(snapshot, device)];
-        texts.into_iter().flatten().map(|text| format!("GPU {}: {text}", device.index))
+    let remarks = sight::remarks(snapshot).into_iter().map(|(gpu, text)| match gpu {
+        Some(index) => format!("GPU {index}: {text}"),
+        None => text,
     });
-    paragraphs.push(wrapped(of_devices.chain(sight::of_machine(snapshot)), width));
+    paragraphs.push(wrapped(remarks, width));
     paragraphs.retain(|lines| !lines.is_empty());
     let mut text = String::new();
     for (at, lines) in paragraphs.iter().enumerate() {

@@ -64,10 +64,29 @@ pub fn of_unexplained(snapshot: &Snapshot, device: &Device) -> Option<String> {
         0 => None,
         _ => Some(
             "Other users' processes can't be looked at: `sudo oomdoctor` or `sudo fuser -v /dev/nvidia*` shows whether they \
-             hold it."
+             use it."
                 .into(),
         ),
     }
+}
+
+/// What can't be seen from here: of a GPU, by its index, or of all of them. What is so of several GPUs is said once.
+pub fn remarks(snapshot: &Snapshot) -> Vec<(Option<u32>, String)> {
+    let of_gpus = snapshot.devices.iter().flat_map(|device| {
+        let texts = [of_device(snapshot, device), of_unexplained(snapshot, device)];
+        texts.into_iter().flatten().map(|text| (Some(device.index), text))
+    });
+    let mut remarks: Vec<(Option<u32>, String)> = Vec::new();
+    for (index, text) in of_gpus {
+        match remarks.iter_mut().find(|(_, said)| *said == text) {
+            Some((of, _)) => *of = None,
+            None => remarks.push((index, text)),
+        }
+    }
+    // Those of all GPUs come last.
+    remarks.sort_by_key(|(index, _)| index.is_none());
+    remarks.extend(of_machine(snapshot).map(|text| (None, text)));
+    remarks
 }
 
 /// What narrows the view of the whole machine.
@@ -184,5 +203,16 @@ mod tests {
         );
         board.error = Some("GPU is lost".into());
         assert_eq!(shared_memory(&board, &now.host), None);
+    }
+
+    #[test]
+    fn what_is_so_of_several_gpus_is_said_once() {
+        let mut now = machine(Bytes::gib(9), vec![]);
+        now.unseen_processes = 3;
+        now.devices.push(now.devices[0].clone());
+        now.devices[1].index = 1;
+        assert_eq!(remarks(&now), [(None, said(&now))]);
+        now.devices.pop();
+        assert_eq!(remarks(&now), [(Some(0), said(&now))]);
     }
 }

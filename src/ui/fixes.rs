@@ -18,6 +18,9 @@ use crate::app::walk::{Behind, Mark};
 use crate::memory::Is;
 use crate::units::Bytes;
 
+/// Columns of the titles where all of them are short: the heading above them needs as many.
+const LEAST_TITLE: usize = 24;
+
 /// Columns that the cost keeps where not everything has room.
 const COST: usize = 15;
 
@@ -143,7 +146,7 @@ impl Columns {
         let title = widest(ahead, "", |planned| planned.title.clone());
         let cost = widest(ahead, "COST", |planned| cost_of(planned).to_owned());
         let cost = cost.min(rest.saturating_sub(title).max(COST));
-        Columns { title: rest.saturating_sub(cost), frees, enough, cost }
+        Columns { title: rest.saturating_sub(cost).min(title.max(LEAST_TITLE)), frees, enough, cost }
     }
 }
 

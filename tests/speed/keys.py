@@ -9,18 +9,13 @@ the byte to the first of the frame that moves the pointer. Then a paste of 50 MB
 was taken, and keys from its last byte on, while it is read. Nothing here fails on speed.
 """
 import argparse
-import fcntl
 import os
-import pathlib
 import random
 import select
-import shutil
-import subprocess
-import tempfile
 import time
 
 from first_pass import training_log
-from peers import ESCAPES, Terminal, scenario
+from peers import ESCAPES, Terminal, driver_of, machine
 
 DOWN, UP = b"\x1b[B", b"\x1b[A"
 POINTER = "▸".encode()
@@ -110,35 +105,23 @@ def main():
     parser.add_argument("--paste", type=int, default=50)
     parser.add_argument("--keys", type=int, default=400)
     args = parser.parse_args()
-    driver = pathlib.Path(args.driver or pathlib.Path(args.binary).parent / "examples/libfake_nvml.so")
     random.seed(1)
-    with tempfile.TemporaryDirectory() as folder:
-        folder = pathlib.Path(folder)
-        sleepers = [subprocess.Popen(["sleep", "100000"]) for _ in range(args.processes)]
-        try:
-            shutil.copy(driver, folder / "libnvidia-ml.so.1")
-            log = folder / "large.log"
-            training_log(log, args.megabytes * 1_000_000)
-            (folder / "scenario.ron").write_text(scenario(args.cards, [sleeper.pid for sleeper in sleepers]))
-            environment = dict(os.environ, TERM="xterm-256color", LANG="C.UTF-8", LC_ALL="C.UTF-8", LD_LIBRARY_PATH=str(folder))
-            environment |= {"FAKE_NVML_SCENARIO": str(folder / "scenario.ron"), "XDG_STATE_HOME": str(folder / "state"), "XDG_CONFIG_HOME": str(folder / "config")}
-            terminal = Terminal([args.binary, "--interval", "1", str(log)], environment)
-            wait_for(terminal, b"What to do \xc2\xb7 step", 60)
-            # From the steps to the processes.
-            os.write(terminal.fd, b"\t")
-            time.sleep(1)
-            said(f"{args.cards} cards, {args.processes} processes, a log of {args.megabytes} MB", moved(terminal, args.keys))
-            terminal.end()
-            terminal = Terminal([args.binary, "--interval", "1"], environment)
-            wait_for(terminal, POINTER, 10)
-            paste(terminal, args.paste)
-            # The pointer of the steps, which come meanwhile, may stay in its place: any frame counts.
-            said("keys from its last byte on", moved(terminal, 40, far=1, pause=0.02, mark=b""))
-            terminal.end()
-        finally:
-            for sleeper in sleepers:
-                sleeper.kill()
-                sleeper.wait()
+    with machine(driver_of(args), args.cards, args.processes) as (folder, _, environment):
+        log = folder / "large.log"
+        training_log(log, args.megabytes * 1_000_000)
+        terminal = Terminal([args.binary, "--interval", "1", str(log)], environment)
+        wait_for(terminal, b"FREES", 60)
+        # From the steps to the processes.
+        os.write(terminal.fd, b"\t")
+        time.sleep(1)
+        said(f"{args.cards} cards, {args.processes} processes, a log of {args.megabytes} MB", moved(terminal, args.keys))
+        terminal.end()
+        terminal = Terminal([args.binary, "--interval", "1"], environment)
+        wait_for(terminal, b"Paste the error", 10)
+        paste(terminal, args.paste)
+        # The pointer of the steps, which come meanwhile, may stay in its place: any frame counts.
+        said("keys from its last byte on", moved(terminal, 40, far=1, pause=0.02, mark=b""))
+        terminal.end()
 
 
 if __name__ == "__main__":

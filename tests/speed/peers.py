@@ -11,6 +11,7 @@ calls of the driver for each card a second. Nothing here fails on speed.
 """
 import argparse
 import collections
+import contextlib
 import fcntl
 import os
 import pathlib
@@ -108,9 +109,31 @@ def scenario(cards, pids):
     return f"(gpus: [{gpus}], processes: [{rows}])"
 
 
-def measure(command, folder, pids, cards, args):
-    environment = dict(os.environ, TERM="xterm-256color", LANG="C.UTF-8", LC_ALL="C.UTF-8", LD_LIBRARY_PATH=str(folder))
-    environment |= {"FAKE_NVML_SCENARIO": str(folder / "scenario.ron"), "XDG_STATE_HOME": str(folder / "state"), "XDG_CONFIG_HOME": str(folder / "config")}
+@contextlib.contextmanager
+def machine(driver, cards, processes):
+    """A fake machine with real sleepers as its processes: its folder, their PIDs, and the environment that shows it."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        sleepers = [subprocess.Popen(["sleep", "100000"]) for _ in range(processes)]
+        try:
+            shutil.copy(driver, folder / "libnvidia-ml.so.1")
+            pids = [sleeper.pid for sleeper in sleepers]
+            (folder / "scenario.ron").write_text(scenario(cards, pids))
+            environment = dict(os.environ, TERM="xterm-256color", LANG="C.UTF-8", LC_ALL="C.UTF-8", LD_LIBRARY_PATH=str(folder))
+            environment |= {"FAKE_NVML_SCENARIO": str(folder / "scenario.ron"), "XDG_STATE_HOME": str(folder / "state"), "XDG_CONFIG_HOME": str(folder / "config")}
+            yield folder, pids, environment
+        finally:
+            for sleeper in sleepers:
+                sleeper.kill()
+                sleeper.wait()
+
+
+def driver_of(args):
+    """The fake driver that was given, else the one built beside the program."""
+    return pathlib.Path(args.driver or pathlib.Path(args.binary).parent / "examples/libfake_nvml.so")
+
+
+def measure(command, folder, pids, environment, cards, args):
     largest = str(pids[9]).encode()
     starts = []
     for _ in range(args.runs):
@@ -152,33 +175,22 @@ def main():
     args = parser.parse_args()
     programs = {"oomdoctor": f"{args.binary} --interval 1", "nvtop": "nvtop -d 10", "nvitop": "nvitop -m full --interval 1", "gpustat": "gpustat -i 1 -cp"}
     programs |= dict(also.split("=", 1) for also in args.also)
-    driver = pathlib.Path(args.driver or pathlib.Path(args.binary).parent / "examples/libfake_nvml.so")
     print(f"{'':10} {'cards':>7}  {'first row':>10}  {'CPU a minute':>13}  {'memory':>9}  {'calls a card a s':>16}")
     for cards, count in ((2, 16), (8, 64)):
         if args.only and args.only != f"{cards}x{count}":
             continue
-        with tempfile.TemporaryDirectory() as folder:
-            folder = pathlib.Path(folder)
-            sleepers = [subprocess.Popen(["sleep", "100000"]) for _ in range(count)]
-            try:
-                shutil.copy(driver, folder / "libnvidia-ml.so.1")
-                pids = [sleeper.pid for sleeper in sleepers]
-                (folder / "scenario.ron").write_text(scenario(cards, pids))
-                for name, command in programs.items():
-                    command = shlex.split(command)
-                    if not shutil.which(command[0]):
-                        print(f"{name:10} {cards}x{count:<5}  not installed")
-                        continue
-                    measured = measure(command, folder, pids, cards, args)
-                    if measured is None:
-                        print(f"{name:10} {cards}x{count:<5}  showed no process")
-                        continue
-                    first, cpu, pss, calls = measured
-                    print(f"{name:10} {f'{cards}x{count}':>7}  {first:7.0f} ms  {cpu:11.2f} s  {pss:5.1f} MiB  {calls:16.1f}", flush=True)
-            finally:
-                for sleeper in sleepers:
-                    sleeper.kill()
-                    sleeper.wait()
+        with machine(driver_of(args), cards, count) as (folder, pids, environment):
+            for name, command in programs.items():
+                command = shlex.split(command)
+                if not shutil.which(command[0]):
+                    print(f"{name:10} {cards}x{count:<5}  not installed")
+                    continue
+                measured = measure(command, folder, pids, environment, cards, args)
+                if measured is None:
+                    print(f"{name:10} {cards}x{count:<5}  showed no process")
+                    continue
+                first, cpu, pss, calls = measured
+                print(f"{name:10} {f'{cards}x{count}':>7}  {first:7.0f} ms  {cpu:11.2f} s  {pss:5.1f} MiB  {calls:16.1f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -14,14 +14,11 @@ import fcntl
 import os
 import pathlib
 import select
-import shutil
 import struct
-import subprocess
-import tempfile
 import termios
 import time
 
-from peers import Terminal, scenario
+from peers import Terminal, driver_of, machine
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 # Keys that earlier builds do not know: they count for the most of a key, not for the sum.
@@ -95,31 +92,19 @@ def main():
     parser.add_argument("--driver", help="the fake driver [default: examples/libfake_nvml.so beside the program]")
     parser.add_argument("--log", type=pathlib.Path)
     args = parser.parse_args()
-    driver = pathlib.Path(args.driver or pathlib.Path(args.binary).parent / "examples/libfake_nvml.so")
-    with tempfile.TemporaryDirectory() as folder:
-        folder = pathlib.Path(folder)
-        sleepers = [subprocess.Popen(["sleep", "100000"]) for _ in range(16)]
-        try:
-            shutil.copy(driver, folder / "libnvidia-ml.so.1")
-            log = args.log or folder / "crash.log"
-            if not args.log:
-                log.write_text(LOG)
-            (folder / "scenario.ron").write_text(scenario(2, [sleeper.pid for sleeper in sleepers]))
-            environment = dict(os.environ, TERM="xterm-256color", LANG="C.UTF-8", LC_ALL="C.UTF-8", LD_LIBRARY_PATH=str(folder))
-            environment |= {"FAKE_NVML_SCENARIO": str(folder / "scenario.ron"), "XDG_STATE_HOME": str(folder / "state"), "XDG_CONFIG_HOME": str(folder / "config")}
-            for size in SIZES:
-                found = {name: measured(binary, size, environment, log) for name, binary in [("now", args.binary), ("before", args.before)] if binary}
-                for name, figures in found.items():
-                    by = figures.pop("by")
-                    said = ", ".join(f"{what} {figure:.1f}" for what, figure in figures.items())
-                    print(f"{size[0]}x{size[1]} {name:6}: {said}; most by {by}, {figures['most of a key'] / SLOW_LINE:.1f} s at 2 kB/s")
-                if args.before:
-                    ratios = ", ".join(f"{what} {found['now'][what] / max(found['before'][what], 0.01):.2f}" for what in found["now"])
-                    print(f"{size[0]}x{size[1]} ratio : {ratios}")
-        finally:
-            for sleeper in sleepers:
-                sleeper.kill()
-                sleeper.wait()
+    with machine(driver_of(args), 2, 16) as (folder, _, environment):
+        log = args.log or folder / "crash.log"
+        if not args.log:
+            log.write_text(LOG)
+        for size in SIZES:
+            found = {name: measured(binary, size, environment, log) for name, binary in [("now", args.binary), ("before", args.before)] if binary}
+            for name, figures in found.items():
+                by = figures.pop("by")
+                said = ", ".join(f"{what} {figure:.1f}" for what, figure in figures.items())
+                print(f"{size[0]}x{size[1]} {name:6}: {said}; most by {by}, {figures['most of a key'] / SLOW_LINE:.1f} s at 2 kB/s")
+            if args.before:
+                ratios = ", ".join(f"{what} {found['now'][what] / max(found['before'][what], 0.01):.2f}" for what in found["now"])
+                print(f"{size[0]}x{size[1]} ratio : {ratios}")
 
 
 if __name__ == "__main__":

@@ -225,7 +225,8 @@ fn used_then(case: &Case<'_>, gpu: String) -> String {
     let card = match case.place.device {
         Some(device) if has_several => name_of_device(device),
         _ if case.place.candidates.is_empty() => "the GPU".to_owned(),
-        _ => gpu,
+        // Its name opens a sentence elsewhere.
+        _ => gpu.replacen("The GPU", "the GPU", 1),
     };
     let when = case.used_by_others.map_or("when your run failed", UsedByOthers::when);
     format!("Other processes used {} of {card} {when}", amount(case.used_by_others.map(|others| others.bytes)))

@@ -45,7 +45,7 @@ fn holds(condition: Condition, fix: &Fix, outlook: &Outlook<'_, '_>) -> Holds {
         Condition::HolderAlive => {
             known(!outlook.case.users.is_empty(), "no process here uses memory that the run needs")
         }
-        Condition::UsersUnknown => known(is_machine_unknown(outlook), "who uses the GPU here is known"),
+        Condition::UsersUnknown => known(are_users_unknown(outlook), "who uses the GPU here is known"),
         Condition::OtherDeviceHasRoom => other_gpu_has_room(outlook),
         Condition::Fragmented => known(
             log.run.expandable.is_none() && outlook.has_cause(CauseKind::Fragmentation),
@@ -107,6 +107,11 @@ fn other_gpu_has_room(outlook: &Outlook<'_, '_>) -> Holds {
 /// Whether no GPU was read of the machine that the log is from.
 fn is_machine_unknown(outlook: &Outlook<'_, '_>) -> bool {
     !outlook.case.situation.sees_gpus() || outlook.case.place.is_elsewhere()
+}
+
+/// Whether the list of processes here does not tell who uses the GPU: several may be the one that the log means.
+fn are_users_unknown(outlook: &Outlook<'_, '_>) -> bool {
+    is_machine_unknown(outlook) || !outlook.case.place.candidates.is_empty()
 }
 
 /// A script or a command line in the log shows that it was no notebook, and so does a model that several ranks share.

@@ -31,9 +31,12 @@ struct Look {
 static PLACES: LazyLock<Vec<Look>> =
     LazyLock::new(|| packed::table(include_str!("../../../knowledge/advice/look.ron")));
 
-/// The step to find out who uses the GPU. `None` where the list of processes here tells it, and while a retry runs.
+/// The step to find out who uses the GPU. `None` where the list of processes here tells it, and while a retry runs. Where the
+/// log may mean one of several GPUs here and names no process, the list does not tell.
 pub(crate) fn who_uses_it(case: &Case<'_>) -> Option<PlannedFix> {
-    if case.place.is_here() && !is_use_unlisted(case) || case.retry.is_some() {
+    let is_one_gpu_meant = case.place.candidates.is_empty();
+    let is_listed = is_one_gpu_meant && !is_use_unlisted(case) || !is_one_gpu_meant && !case.blamed.is_empty();
+    if case.place.is_here() && is_listed || case.retry.is_some() {
         return None;
     }
     let place = place(case);
@@ -45,9 +48,10 @@ pub(crate) fn who_uses_it(case: &Case<'_>) -> Option<PlannedFix> {
         command.replace("{pids}", &pids.join(",")).replace("{node}", node)
     });
     let step = Step::new(look.action.to_owned(), command, why(case), look.expect, look.if_not);
+    // The job may have numbered it otherwise.
     let title = match case.log.facts.device {
-        Some(device) => format!("Find who uses GPU {device}"),
-        None => "Find who uses the GPU".to_owned(),
+        Some(device) if is_one_gpu_meant => format!("Find who uses GPU {device}"),
+        _ => "Find who uses the GPU".to_owned(),
     };
     Some(PlannedFix { title, steps: vec![step], ..PlannedFix::named(FixId::LOOK_THERE, "nothing") })
 }
