@@ -8,7 +8,9 @@ mod kb;
 mod kill;
 mod output;
 mod ps;
+mod record;
 mod report;
+mod run;
 mod schema;
 mod screen;
 mod settings;
@@ -19,11 +21,12 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use settings::{Look, Options};
 
-use crate::platform::machine;
+use crate::platform::{Sampling, machine};
 use crate::runtime::debug_log;
 
 pub use settings::Global;
@@ -54,6 +57,12 @@ pub enum Command {
     /// Diagnose a log: what ran out of memory, why, and how to fix it
     #[command(after_help = help::DIAGNOSE)]
     Diagnose(diagnose::DiagnoseArgs),
+    /// Run a command and record its memory; if memory runs out, say what happened and how to fix it
+    #[command(after_help = help::RUN)]
+    Run(run::RunArgs),
+    /// Record a process that already runs, until it ends
+    #[command(after_help = help::WATCH)]
+    Watch(run::WatchArgs),
     /// Write a diagnosis as Markdown for others, without names and secrets
     #[command(after_help = help::REPORT)]
     Report(report::ReportArgs),
@@ -66,6 +75,9 @@ pub enum Command {
         /// Read the interval from standard input
         #[arg(long, hide = true)]
         paced: bool,
+        /// Also print the VRAM in use between two readings, every so many seconds
+        #[arg(long, value_name = "SECONDS", value_parser = settings::seconds)]
+        glance: Option<Duration>,
     },
     /// List the processes that use VRAM
     #[command(after_help = help::PS)]
@@ -83,6 +95,12 @@ pub enum Command {
     /// Read standard input to its end and discard it, so that its writer gets no SIGPIPE
     #[command(hide = true)]
     Drain,
+    /// Record the command whose output arrives in frames on standard input
+    #[command(hide = true)]
+    Record(record::RecordArgs),
+    /// Copy standard input to standard output, as long as somebody writes
+    #[command(hide = true)]
+    PassOn,
     /// Print shell completions: `oomdoctor completions bash > /etc/bash_completion.d/oomdoctor`
     #[command(hide = true)]
     Completions {
@@ -130,7 +148,7 @@ pub fn run() -> ExitCode {
         Err(message) => return output::refuse(&message),
     };
     log::debug!("settings: {global:?}");
-    if !matches!(cli.command, Some(Command::Sample { .. } | Command::Drain)) {
+    if !matches!(cli.command, Some(Command::Sample { .. } | Command::Drain | Command::PassOn | Command::Record(_))) {
         usage::unknown_variables().iter().for_each(|message| output::warn(message));
     }
     if cli.command.is_some() && (cli.log.is_some() || cli.demo || cli.last) {
@@ -150,13 +168,19 @@ fn run_command(global: &Global, command: Command) -> ExitCode {
     match command {
         Command::Diagnose(args) => diagnose::run(global, &args),
         Command::Report(args) => report::run(global, &args),
-        Command::Sample { count, paced } => sample(global, count, paced),
+        Command::Sample { count, paced, glance } => {
+            sample(&Sampling { glance, ..global.sampling.clone() }, count, paced)
+        }
         Command::Ps { json } => ps::run(global, json),
         Command::Kill(args) => kill::run(global, &args),
         Command::Fit(args) => fit::run(global, &args),
         Command::Completions { shell } => help::completions(Cli::command(), shell),
         Command::Man => help::manual(&Cli::command()),
         Command::Drain => crate::runtime::drain(),
+        Command::PassOn => crate::runtime::pass_on(),
+        Command::Run(args) => run::run(global, args),
+        Command::Watch(args) => run::watch(global, &args),
+        Command::Record(args) => record::run(global, &args),
         Command::Schema { name } => schema::run(name),
         Command::Kb { command } => kb::run(global, &command),
     }
@@ -171,12 +195,12 @@ fn help_or_version(rendered: &clap::Error) -> ExitCode {
 
 /// Runs until the output closes or `count` readings are written. Without a driver each reading says so, and the exit code
 /// is 0. If `paced`, the interval is read from standard input.
-fn sample(global: &Global, count: Option<u64>, paced: bool) -> ExitCode {
+fn sample(sampling: &Sampling, count: Option<u64>, paced: bool) -> ExitCode {
     if let Some(why) = machine::LOGS_ONLY {
         // The readings still contain this machine's system memory.
         let _ = writeln!(io::stderr(), "oomdoctor sample: the readings contain no GPUs: {why}");
     }
-    match machine::sample(&global.sampling, count, paced) {
+    match machine::sample(sampling, count, paced) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => output::refuse(&format!("the readings could not be written: {error}")),
     }

@@ -5,6 +5,7 @@
 pub mod accounts;
 pub(crate) mod activity;
 pub(crate) mod failed_run;
+pub mod glance;
 pub mod guard;
 pub mod history;
 mod kin;

@@ -20,6 +20,7 @@ pub mod memory;
 mod packed;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the edge: what systems do differently")]
 pub mod platform;
+pub mod record;
 pub mod report;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the edge: terminal, processes, files, clock")]
 pub mod runtime;

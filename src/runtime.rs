@@ -15,6 +15,8 @@ pub(crate) mod outbox;
 pub(crate) mod outside;
 pub mod process_control;
 pub(crate) mod reader;
+pub(crate) mod recorder;
+pub(crate) mod runs;
 pub mod terminal;
 pub mod wake;
 
@@ -282,6 +284,15 @@ fn detach(pipe: File) {
     let _ = writeln!(io::stderr(), "{words}");
     let Ok(mut reader) = here::detached_self() else { return };
     let _ = reader.arg("drain").stdin(pipe).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+}
+
+/// Copies standard input to standard output, until its writers are gone or nobody reads any more.
+pub fn pass_on() -> ExitCode {
+    let mut out = io::stdout();
+    let copied = each_block(io::stdin().lock(), |block| out.write_all(block).and_then(|()| out.flush()).is_ok());
+    // A terminal without a writer reads as an error.
+    drop(copied);
+    ExitCode::SUCCESS
 }
 
 /// Reads standard input to its end.

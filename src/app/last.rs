@@ -1,6 +1,7 @@
 //! Owns what is kept for the next start (`--last`): the log that was read and the walk through its fixes.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -36,6 +37,8 @@ pub struct Story {
     pub progress: Option<String>,
     /// The user reported that the job works.
     pub works: bool,
+    /// The record of the run that wrote the log, if it was recorded.
+    pub record: Option<PathBuf>,
 }
 
 /// A run that was started after the first step, as it was last seen.

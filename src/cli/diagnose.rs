@@ -94,11 +94,19 @@ fn diagnose(global: &Global, asked: &DiagnoseArgs) -> Result<ExitCode, String> {
 pub(super) struct Subject {
     pub(super) log: PastedLog,
     /// The latest moment at which the job can have failed, if it is known.
-    failed_by: Option<WallTime>,
+    pub(super) failed_by: Option<WallTime>,
+    /// The run itself, where it was recorded: which GPUs it had memory on.
+    pub(super) ran: Option<FailedRun>,
     /// Where the log came from; empty if that is unknown.
     pub(super) origin: String,
     /// What the terminal program kept with its last log.
     pub(super) story: Option<Story>,
+}
+
+impl Subject {
+    pub(super) fn of(log: PastedLog, failed_by: Option<WallTime>, origin: String) -> Subject {
+        Subject { log, failed_by, ran: None, origin, story: None }
+    }
 }
 
 impl DiagnoseArgs {
@@ -123,12 +131,12 @@ impl DiagnoseArgs {
         if self.last {
             let (story, text) = last::read(here::state_folder().as_deref(), global.keep_log)?;
             let (failed_by, origin) = (story.crashed_by, story.origin.clone());
-            return Ok(Subject { log: PastedLog::new(text), failed_by, origin, story: Some(story) });
+            return Ok(Subject { story: Some(story), ..Subject::of(PastedLog::new(text), failed_by, origin) });
         }
         let (log, failed_by) = self.read(base)?;
         let name = self.file.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
         let origin = name.filter(|name| name != "-").unwrap_or_default();
-        Ok(Subject { log, failed_by, origin, story: None })
+        Ok(Subject::of(log, failed_by, origin))
     }
 
     /// Reads the log and the time its file was last written. Fails if it contains no text.
@@ -181,7 +189,7 @@ fn run_that_worked(base: &KnowledgeBase, path: &Path) -> Result<Run, String> {
 /// A diagnosis of a log together with the reading of this machine.
 pub(super) struct Examined {
     diagnosis: Diagnosis,
-    advice: Advice,
+    pub(super) advice: Advice,
     snapshot: Option<Snapshot>,
     no_reading: Option<String>,
     why: Option<String>,
@@ -204,9 +212,18 @@ impl Examined {
         }
     }
 
+    pub(super) fn is_out_of_memory(&self) -> bool {
+        self.diagnosis.oom != Oom::No
+    }
+
+    /// The id of the leading entry; empty without one.
+    pub(super) fn entry(&self) -> String {
+        self.diagnosis.matches.first().map(|found| found.entry.to_string()).unwrap_or_default()
+    }
+
     /// 0 if memory ran out or may have, else 1.
     pub(super) fn exit_code(&self) -> ExitCode {
-        if self.diagnosis.oom == Oom::No { ExitCode::from(1) } else { ExitCode::SUCCESS }
+        if self.is_out_of_memory() { ExitCode::SUCCESS } else { ExitCode::from(1) }
     }
 }
 
@@ -216,7 +233,7 @@ pub(super) fn examine(global: &Global, asked: &DiagnoseArgs, base: &KnowledgeBas
     let (snapshot, no_reading) = if asked.no_live { (None, None) } else { this_machine(global) };
     let (snapshot, run, no_reading) = match (snapshot, asked.run_pid) {
         (Some(here), Some(pid)) => once_exited(&here, pid),
-        (snapshot, _) => (snapshot, None, no_reading),
+        (snapshot, _) => (snapshot, subject.ran.clone(), no_reading),
     };
     // The failed process started this one, which inherited its environment.
     if asked.run_pid.is_some() && diagnosis.run.visible_devices.is_none() {
@@ -242,7 +259,7 @@ pub(super) fn examine(global: &Global, asked: &DiagnoseArgs, base: &KnowledgeBas
             .or(story.command.as_deref())
             .or(run.as_ref().and_then(|run| run.launched_by.as_deref())),
         ran_on: run.as_ref().map(|run| run.devices.as_slice()).unwrap_or_default(),
-        has_run_here: asked.run_pid.is_some(),
+        has_run_here: asked.run_pid.is_some() || subject.ran.is_some(),
         tried: &tried,
         ..Situation::alone(&diagnosis)
     });

@@ -47,6 +47,25 @@ Examples:
 Read a report before you share it: only what is recognized is left out.
 Exit code: 0 out of memory, or possibly; 1 not; 2 unreadable log.";
 
+pub(super) const RUN: &str = "\
+Examples:
+  oomdoctor run -- python train.py         nothing changes, unless memory runs out
+  oomdoctor run --report oom.md -- torchrun --nproc-per-node 8 train.py
+  srun oomdoctor run -- python train.py    one record per task; one of each node
+                                           reads its GPUs
+  oomdoctor --last                         open the failure, with its curve
+
+Output, exit code, signals and the terminal are those of the command alone.
+The last 5 records are kept in the state folder (64 MiB at most).
+Exit code: that of the command; 127 not found, 126 can't be run.";
+
+pub(super) const WATCH: &str = "\
+Examples:
+  oomdoctor watch 4242                     record until process 4242 ends
+  oomdoctor watch 4242 --record job.jsonl
+
+Exit code: 0 when the process exits, 2 if it can't be watched.";
+
 pub(super) const SAMPLE: &str = "\
 Examples:
   oomdoctor sample --count 1               a header line and one reading

@@ -141,6 +141,7 @@ pub(super) fn resolve(options: Options, look: Look) -> Result<Global, String> {
             nvml_library: options.nvml_library.or(configuration.nvml_library),
             device_folder: options.device_folder,
             interval: interval.unwrap_or(Duration::from_secs(1)),
+            glance: None,
         },
         knowledge: options.knowledge.or(configuration.knowledge).or(own_knowledge),
         read_only: options.read_only || configuration.read_only,

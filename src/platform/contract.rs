@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use crossterm::event::Event;
 
+use crate::gpu::glance::Glance;
 use crate::gpu::{Header, Snapshot};
+use crate::record::{End, HostMemory};
 
 /// How this machine's GPUs are read.
 #[derive(Clone, Debug, Default)]
@@ -17,7 +19,12 @@ pub struct Sampling {
     pub device_folder: PathBuf,
     /// The time from one reading to the next.
     pub interval: Duration,
+    /// The time from one glance to the next; `None` reads no glances.
+    pub glance: Option<Duration>,
 }
+
+/// How a line with a glance begins.
+const GLANCE: &[u8] = b"{\"glanced_at\"";
 
 /// What watching this machine reports.
 #[derive(Debug)]
@@ -25,6 +32,8 @@ pub enum News {
     /// The first news of each reader says what that reader is.
     Header(Header),
     Snapshot(Box<Snapshot>),
+    /// Only where `Sampling::glance` asks for them.
+    Glance(Glance),
     /// The reader ended for this reason. It is started again.
     Down(String),
     /// True while the machine runs on its battery.
@@ -36,6 +45,9 @@ impl News {
     pub fn parse(line: &[u8], is_first: bool) -> Result<News, serde_json::Error> {
         if is_first {
             return serde_json::from_slice(line).map(News::Header);
+        }
+        if line.starts_with(GLANCE) {
+            return serde_json::from_slice(line).map(News::Glance);
         }
         serde_json::from_slice(line).map(News::Snapshot)
     }
@@ -50,6 +62,17 @@ pub(super) fn write_line(out: &mut impl Write, value: &impl serde::Serialize) ->
         written => written.map(|()| true),
     }
 }
+
+/// How a command ended that ran in this program's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Relayed {
+    pub end: End,
+    /// Whether the last thing on the terminal was a whole line.
+    pub ended_with_a_line: bool,
+}
+
+/// Reads the system memory of a command.
+pub(crate) type ReadLoad = Box<dyn FnMut() -> HostMemory + Send>;
 
 /// Sets the time between readings of a watch that runs.
 pub type SetPace = Box<dyn Fn(Duration) + Send>;

@@ -7,6 +7,7 @@ pub mod kernel;
 pub(crate) mod live;
 pub mod probe;
 pub mod procfs;
+pub(crate) mod relay;
 pub mod release;
 
 use std::ffi::c_int;
@@ -19,11 +20,13 @@ use std::time::Duration;
 
 pub use kernel::Kernel;
 use procfs::Procfs;
+use procfs::load::Load;
+pub(crate) use relay::{end_as, run as run_in_place};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::{Pid, getpid};
 
-use super::contract::{News, Sampling, SetPace, Typed};
+use super::contract::{News, ReadLoad, Sampling, SetPace, Typed};
 use crate::gpu::{Snapshot, Vantage};
 use crate::platform::unix::output::check_output_open;
 use crate::platform::unix::pipe::timespec;
@@ -69,6 +72,12 @@ pub(crate) fn watch(sampling: Sampling, tell: impl Fn(News) -> bool + Send + 'st
 /// the interval is read from standard input.
 pub(crate) fn sample(sampling: &Sampling, count: Option<u64>, paced: bool) -> io::Result<()> {
     probe::run(sampling, &mut Stream::new()?, count, paced.then(io::stdin))
+}
+
+/// The system memory of a command, read each time it is asked for.
+pub(crate) fn load(sampling: &Sampling, pid: u32) -> ReadLoad {
+    let mut load = Load::of(sampling.procfs(), pid);
+    Box::new(move || load.read())
 }
 
 /// Identifies this boot of the machine: PIDs mean the same processes only within one boot.

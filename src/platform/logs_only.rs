@@ -2,6 +2,7 @@
 //! that says why there are no GPUs, and processes that cannot be signaled. Nothing here touches another process.
 
 use std::convert::Infallible;
+use std::ffi::OsString;
 use std::io::{self, stdout};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::contract::{News, Sampling, SetPace, write_line};
+use super::contract::{News, ReadLoad, Relayed, Sampling, SetPace, write_line};
 use super::host::HostMemory;
 #[cfg(unix)]
 use super::macos as system;
@@ -21,6 +22,8 @@ use super::windows::{self as system, self as here};
 use crate::advice::release::Release;
 use crate::gpu::guard::{Signal, Viewer};
 use crate::gpu::{Driver, Header, ProcessKey, Snapshot, Vantage};
+use crate::record::End;
+use crate::record::frame::Begin;
 use crate::units::WallTime;
 
 /// The machine's own memory, and why there are no GPUs.
@@ -73,6 +76,27 @@ pub(crate) fn watch(sampling: Sampling, tell: impl Fn(News) -> bool + Send + 'st
             let _ = paces.send(every);
         }
     }))
+}
+
+/// Nothing runs here: a command's place can only be taken where its processes and signals are understood.
+pub(crate) fn run_in_place(
+    _: &[OsString],
+    _: &[(String, String)],
+    _: Option<impl io::Write + Send + 'static>,
+    _: impl FnOnce(u32, bool) -> Begin,
+) -> io::Result<Relayed> {
+    Err(io::Error::other(system::LOGS_ONLY))
+}
+
+pub(crate) fn end_as(end: End) -> u8 {
+    match end {
+        End::Code(code) => u8::try_from(code & 0xff).unwrap_or(1),
+        End::Signal(_) | End::Unknown => 1,
+    }
+}
+
+pub(crate) fn load(_: &Sampling, _: u32) -> ReadLoad {
+    Box::new(crate::record::HostMemory::default)
 }
 
 pub(crate) fn sample(sampling: &Sampling, count: Option<u64>, _: bool) -> io::Result<()> {

@@ -82,6 +82,12 @@ pub(crate) fn detached_self() -> io::Result<Command> {
     Ok(command)
 }
 
+/// Lets others go first from now on: this thread's work can wait.
+pub(crate) fn be_patient() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::nice(10);
+}
+
 /// Makes the allocator return large blocks to the system once they are free.
 pub(crate) fn return_large_blocks() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]

@@ -134,7 +134,7 @@ fn what_to_do(step: &Step, in_full: bool) -> Vec<String> {
     lines
 }
 
-fn wrapped(indent: &str, text: &str) -> Vec<String> {
+pub(super) fn wrapped(indent: &str, text: &str) -> Vec<String> {
     if text.trim().is_empty() {
         return Vec::new();
     }

@@ -67,7 +67,7 @@ impl Drop for Shelf {
 }
 
 /// Replaces the file; a process that reads it meanwhile sees the whole old one.
-fn write(folder: &Path, story: &Story, log: &str) -> io::Result<()> {
+pub(crate) fn write(folder: &Path, story: &Story, log: &str) -> io::Result<()> {
     here::make_private_folder(folder)?;
     // If two programs write at once, the later one's file stays.
     let (head, tail) = ends(log);

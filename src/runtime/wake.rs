@@ -25,6 +25,8 @@ impl From<News> for Wake {
             News::Snapshot(snapshot) => Msg::Sample(snapshot),
             News::Down(why) => Msg::FeedDown(why),
             News::OnBattery(is_on_battery) => Msg::OnBattery(is_on_battery),
+            // The terminal program asks for none.
+            News::Glance(_) => Msg::Tick,
         })
     }
 }

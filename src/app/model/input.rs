@@ -72,6 +72,8 @@ pub struct Input {
     pub command: Option<String>,
     /// The model, as the person named it.
     pub model: Option<String>,
+    /// The record of the run that wrote the log, where it was recorded.
+    pub record: Option<PathBuf>,
     /// The latest moment at which the job can have died.
     pub crashed_by: Option<WallTime>,
     /// The story of the last session's log, while that is being read.

@@ -44,5 +44,6 @@ fn story_of(model: &Model) -> Story {
         new_run: summary::new_run(model),
         progress: summary::progress(model),
         works: model.walk.works,
+        record: model.input.record.clone(),
     }
 }

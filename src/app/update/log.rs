@@ -224,6 +224,7 @@ pub fn open_last(model: &mut Model, text: String, story: Story) -> Effect {
     model.input.origin = story.origin.clone();
     model.input.command = story.command.clone();
     model.input.model = story.model.clone();
+    model.input.record = story.record.clone();
     model.input.crashed_by = story.crashed_by;
     model.input.own = true;
     model.input.story = Some(Box::new(story));

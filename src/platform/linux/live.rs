@@ -91,6 +91,9 @@ pub(crate) fn sampler(sampling: &Sampling, count: Option<u64>) -> Command {
         command.arg("--nvml-library").arg(path);
     }
     command.arg("--device-folder").arg(&sampling.device_folder);
+    if let Some(glance) = sampling.glance {
+        command.arg("--glance").arg(glance.as_secs_f64().to_string());
+    }
     if let Some(count) = count {
         command.arg("--count").arg(count.to_string());
     }

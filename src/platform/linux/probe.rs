@@ -16,9 +16,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::gpu::accounts::unaccounted;
+use crate::gpu::glance::Glance;
 use crate::gpu::sight;
 use crate::gpu::{Device, Driver, GpuProcess, Header, Holder, Host, Nature, ProcessKind, Reading, Snapshot, Vantage};
 use crate::platform::contract::{Sampling, write_line};
@@ -50,8 +51,10 @@ pub fn run(
     let mut is_read = write_line(out, &sampler.header())?;
     let mut written = 0;
     let (mut last, mut due, mut interval) = (Instant::now(), Instant::now(), sampling.interval);
+    let mut glances = sampling.glance.map(Glances::every);
     while is_read && count.is_none_or(|count| written < count) {
-        match pace::wait_until(due, &*out, orders.as_ref()) {
+        let glance_at = glances.as_ref().map(|glances| glances.due).filter(|at| *at < due);
+        match pace::wait_until(glance_at.unwrap_or(due), &*out, orders.as_ref()) {
             pace::Woken::ReaderGone => break,
             pace::Woken::Ordered => {
                 match orders.as_mut().map(pace::order) {
@@ -60,16 +63,46 @@ pub fn run(
                 }
                 due = last + interval;
             }
+            pace::Woken::Due if glance_at.is_some() => {
+                let glance = glances.as_mut().and_then(|glances| glances.take(&mut sampler));
+                is_read = glance.map_or(Ok(true), |glance| write_line(out, &glance))?;
+            }
             pace::Woken::Due => {
                 last = due;
                 is_read = write_line(out, &sampler.snapshot_at(Moment::now()))?;
                 written += 1;
-                // A reading that took longer than the interval is not followed by extra ones.
-                due = (due + interval).max(Instant::now());
+                let now = Instant::now();
+                // A reading that took longer than the interval is not followed by extra ones. Beside a job that is
+                // recorded, readings take at most a tenth of the driver's time.
+                let rest = if glances.is_some() { now.duration_since(last) * 9 } else { Duration::ZERO };
+                due = (due + interval).max(now + rest);
             }
         }
     }
     Ok(())
+}
+
+/// When the next glance is due.
+struct Glances {
+    every: Duration,
+    due: Instant,
+}
+
+impl Glances {
+    fn every(every: Duration) -> Glances {
+        Glances { every, due: Instant::now() + every }
+    }
+
+    /// Takes a glance. A driver that answers slowly is asked less often, so that glances take at most a fiftieth of its
+    /// time: it has one lock, for which the job's own calls wait.
+    fn take(&mut self, sampler: &mut Sampler) -> Option<Glance> {
+        let began = Instant::now();
+        let used = sampler.driver.glance();
+        let now = Instant::now();
+        self.due = (self.due + self.every).max(now + now.duration_since(began) * 49);
+        let glanced_at = WallTime(jiff::Timestamp::now());
+        (!used.is_empty()).then_some(Glance { glanced_at, used })
+    }
 }
 
 /// The driver, /proc, and what is remembered from one reading to the next.

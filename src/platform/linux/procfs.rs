@@ -3,6 +3,7 @@
 //! Knows nothing of the driver, of the screen or of why anyone asks. Everything here is a reading at one moment:
 //! a PID can be reused between two calls, so compare `Stat::start_ticks`.
 
+pub(crate) mod load;
 pub(crate) mod machine;
 pub(crate) mod place;
 pub(crate) mod power;

@@ -14,6 +14,7 @@ use nvml_wrapper::{Nvml, cuda_driver_version_major, cuda_driver_version_minor};
 
 use super::trouble::{DeviceTrouble, Trouble};
 use crate::gpu::Driver;
+use crate::units::Bytes;
 
 mod card;
 mod errors;
@@ -96,6 +97,13 @@ impl NvmlDriver {
                 DriverReading { driver: Driver::Unavailable { unavailable }, devices: Vec::new() }
             }
         }
+    }
+
+    /// The VRAM in use on each GPU that can be read; nothing while the driver is closed.
+    pub(super) fn glance(&mut self) -> Vec<(u32, Bytes)> {
+        let State::Open(open) = &mut self.state else { return Vec::new() };
+        let Some(nvml) = &open.nvml.0 else { return Vec::new() };
+        open.cards.iter_mut().filter_map(|card| card.glance(nvml)).collect()
     }
 
     /// Closes the library so that the GPUs can sleep. The next refresh opens it again.

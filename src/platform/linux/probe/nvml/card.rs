@@ -144,6 +144,13 @@ impl Card {
         }
     }
 
+    /// The VRAM in use now, with the GPU's index.
+    pub(super) fn glance(&mut self, nvml: &Nvml) -> Option<(u32, Bytes)> {
+        let handle = self.handle.clone().ok()?;
+        let used = self.memory(Asked { nvml, handle }).ok()?.used_bytes.value()?;
+        Some((self.device.index, used))
+    }
+
     fn try_read(&mut self, asked: Asked<'_>, moment: Moment, slow: bool) -> Result<DeviceReading, DeviceTrouble> {
         let memory = match self.memory(asked) {
             // Of a card that is split only root may see all; its instances are everybody's.

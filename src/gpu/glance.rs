@@ -1,0 +1,15 @@
+//! Owns the short reading between two whole ones: the VRAM in use on each GPU. Asking a driver for the lists of processes
+//! costs it some milliseconds, asking for this some microseconds, so this can be read several times a second.
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::{Bytes, WallTime};
+
+/// The VRAM in use at one moment. A GPU that could not be read is not listed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Glance {
+    pub glanced_at: WallTime,
+    /// The driver's index of each GPU, and its VRAM in use.
+    pub used: Vec<(u32, Bytes)>,
+}

@@ -1,0 +1,132 @@
+//! Owns passing one stream of output on, byte for byte, as it comes.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use super::terminal::Modes;
+
+/// What is read at once: all that a pipe holds.
+const BLOCK: usize = 64 << 10;
+/// A smaller piece is copied, so that a queue of short lines does not hold a block for each.
+const SMALL: usize = 16 << 10;
+
+/// A stream of a command's output, and where it goes.
+pub(super) struct Stream {
+    pub(super) from: OwnedFd,
+    pub(super) to: OwnedFd,
+    /// Of a terminal: the modes that a program sets on it belong to the real one.
+    pub(super) modes: Option<Modes>,
+}
+
+/// How a stream ended.
+pub(super) struct Ended {
+    pub(super) ended_with_a_line: bool,
+    /// The stream itself, if somebody still has it open.
+    pub(super) left: Option<Left>,
+}
+
+/// A stream that goes on after the command: a process that the command left behind has it open.
+pub(super) struct Left {
+    pub(super) from: OwnedFd,
+    pub(super) to: OwnedFd,
+}
+
+impl Stream {
+    /// Passes on what comes until its writers are gone; after `stop` is closed, only what is there. `copy` gets each piece
+    /// after it went on.
+    pub(super) fn relay(mut self, stop: &OwnedFd, copy: impl Fn(Vec<u8>)) -> Ended {
+        let mut block = vec![0; BLOCK];
+        let mut ended_with_a_line = true;
+        loop {
+            match wait(&self.from, stop) {
+                Ready::Output => {}
+                Ready::End => return Ended { ended_with_a_line, left: None },
+                Ready::Nothing => {
+                    self.follow_modes();
+                    return Ended { ended_with_a_line, left: Some(Left { from: self.from, to: self.to }) };
+                }
+            }
+            let length = match rustix::io::read(&self.from, &mut block) {
+                // A terminal without a writer reads as an error.
+                Ok(0) | Err(Errno::IO) => 0,
+                Ok(length) => length,
+                Err(Errno::INTR | Errno::AGAIN) => continue,
+                Err(_) => 0,
+            };
+            // A mode that was set before this output was meant for it.
+            self.follow_modes();
+            let Some(piece) = block.get(..length).filter(|piece| !piece.is_empty()) else {
+                return Ended { ended_with_a_line, left: None };
+            };
+            if write_all(&self.to, piece).is_err() {
+                // The reader is gone. Closing our end tells the command, as it would have been told.
+                return Ended { ended_with_a_line, left: None };
+            }
+            ended_with_a_line = piece.last() == Some(&b'\n');
+            if length < SMALL {
+                copy(piece.to_vec());
+            } else {
+                let mut full = std::mem::replace(&mut block, vec![0; BLOCK]);
+                full.truncate(length);
+                copy(full);
+            }
+        }
+    }
+
+    fn follow_modes(&mut self) {
+        if let Some(modes) = &mut self.modes {
+            modes.follow(&self.from);
+        }
+    }
+}
+
+enum Ready {
+    Output,
+    /// Nobody can write any more.
+    End,
+    /// The command exited and nothing is there, but others can still write.
+    Nothing,
+}
+
+/// Waits for output, or for the command's end.
+fn wait(from: &OwnedFd, stop: &OwnedFd) -> Ready {
+    let mut is_over = false;
+    loop {
+        let mut watched = [PollFd::new(from, PollFlags::IN), PollFd::new(stop, PollFlags::empty())];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        match poll(&mut watched, is_over.then_some(&at_once)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => return Ready::End,
+        }
+        let [output, stopped] = &watched;
+        if output.revents().contains(PollFlags::IN) {
+            return Ready::Output;
+        }
+        if !output.revents().is_empty() {
+            return Ready::End;
+        }
+        if is_over {
+            return Ready::Nothing;
+        }
+        // What was written before the end is looked for once more.
+        is_over = !stopped.revents().is_empty();
+    }
+}
+
+fn write_all(to: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match rustix::io::write(to, bytes) {
+            Ok(length) => bytes = bytes.get(length..).unwrap_or_default(),
+            Err(Errno::INTR) => {}
+            // Somebody made the terminal non-blocking for all who share it.
+            Err(Errno::AGAIN) => {
+                let _ = poll(&mut [PollFd::new(to, PollFlags::OUT)], None);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}

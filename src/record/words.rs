@@ -1,0 +1,48 @@
+//! Owns what a record says in words: how the command ended, and the rise before a failure.
+
+use super::recording::Recording;
+use super::rise::Rise;
+use super::{End, Millis};
+
+/// "GPU 0: 61.3 → 78.9 GiB in 0.4 s after `step 412`".
+pub fn rise(rise: &Rise, line: Option<&str>, unicode: bool) -> String {
+    let arrow = if unicode { "→" } else { "->" };
+    let after = line.map(|line| format!(" after `{line}`")).unwrap_or_default();
+    let (from, to) = (rise.from.in_gib(), rise.to.in_gib());
+    format!("GPU {}: {from} {arrow} {to} GiB in {}{after}", rise.gpu, seconds(rise.ended.saturating_sub(rise.began)))
+}
+
+/// The most that was in use, a line for each GPU and one for the system memory: "GPU 0: at most 22.9 of 24.0 GiB".
+pub fn peaks(recording: &Recording) -> Vec<String> {
+    let mut lines = Vec::new();
+    for gpu in recording.gpus() {
+        let Some(peak) = recording.peak(gpu) else { continue };
+        let of = recording.total(gpu).map(|total| format!(" of {total}")).unwrap_or_default();
+        lines.push(format!("GPU {gpu}: at most {peak}{of}"));
+    }
+    lines.extend(recording.tree_peak().map(|peak| format!("RAM of the command: at most {peak}")));
+    lines
+}
+
+/// "0.4 s", "12 s", "3 min", "2 h 5 min".
+pub fn seconds(millis: Millis) -> String {
+    match millis {
+        0..10_000 => format!("{}.{} s", millis / 1000, millis % 1000 / 100),
+        10_000..120_000 => format!("{} s", millis / 1000),
+        120_000..7_200_000 => format!("{} min", millis / 60_000),
+        _ => format!("{} h {} min", millis / 3_600_000, millis % 3_600_000 / 60_000),
+    }
+}
+
+/// "exited with 1", "was terminated by SIGKILL".
+pub fn end(end: End) -> String {
+    match end {
+        End::Code(code) => format!("exited with {code}"),
+        End::Signal(9) => "was terminated by SIGKILL".into(),
+        End::Signal(15) => "was terminated by SIGTERM".into(),
+        End::Signal(6) => "aborted (SIGABRT)".into(),
+        End::Signal(11) => "crashed (SIGSEGV)".into(),
+        End::Signal(number) => format!("was terminated by signal {number}"),
+        End::Unknown => "ended".into(),
+    }
+}
