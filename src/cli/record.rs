@@ -16,7 +16,7 @@ use crate::app::last::Story;
 use crate::gpu::failed_run::FailedRun;
 use crate::log::PastedLog;
 use crate::platform::{here, regular};
-use crate::record::{Note, Said, SaidFix};
+use crate::record::{Note, Said, SaidFix, words};
 use crate::report::block::{self, Block};
 use crate::report::markdown::{Paper, markdown};
 use crate::runtime::recorder::{Recorded, Setup, record};
@@ -105,12 +105,8 @@ fn failed(global: &Global, args: &RecordArgs, state: Option<&Path>, recorded: Re
 /// The output, and what the kernel counted: a process that it killed prints nothing.
 fn log_of(recorded: &Recorded) -> PastedLog {
     let mut log = recorded.log.clone();
-    let kills = recorded.recording.kills();
-    if kills > 0 {
-        let end = crate::record::words::end(recorded.end);
-        let line =
-            format!("\noomdoctor run: memory.events of the command's cgroup: oom_kill +{kills}; the command {end}\n");
-        log.extend_from_slice(line.as_bytes());
+    if let Some(line) = words::kill(&recorded.recording, recorded.end) {
+        log.extend_from_slice(format!("\n{line}\n").as_bytes());
     }
     PastedLog::from_bytes(log)
 }

@@ -12,6 +12,19 @@ pub fn rise(rise: &Rise, line: Option<&str>, unicode: bool) -> String {
     format!("GPU {}: {from} {arrow} {to} GiB in {}{after}", rise.gpu, seconds(rise.ended.saturating_sub(rise.began)))
 }
 
+/// What the kernel's count of killed processes shows, as a line that the knowledge base knows; `None` if it did not rise.
+pub fn kill(recording: &Recording, how: End) -> Option<String> {
+    let kills = recording.kills();
+    let host = recording.host_at(recording.length())?;
+    let figures = host.group_limit.map(|limit| {
+        let peak = host.group_peak.map(|peak| format!(", peak {} bytes", peak.0)).unwrap_or_default();
+        format!(" (limit {} bytes{peak})", limit.0)
+    });
+    let (figures, how) = (figures.unwrap_or_default(), end(how));
+    (kills > 0)
+        .then(|| format!("oomdoctor run: oom_kill rose by {kills} in the command's cgroup{figures}; the command {how}"))
+}
+
 /// The most that was in use, a line for each GPU and one for the system memory: "GPU 0: at most 22.9 of 24.0 GiB".
 pub fn peaks(recording: &Recording) -> Vec<String> {
     let mut lines = Vec::new();
