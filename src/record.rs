@@ -4,6 +4,7 @@
 
 pub mod curve;
 pub mod frame;
+pub mod held;
 pub mod recording;
 pub mod rise;
 pub mod scribe;

@@ -6,6 +6,7 @@ mod effect;
 pub mod json;
 pub mod markdown;
 pub mod plain;
+pub mod recorded;
 pub mod redact;
 
 use crate::advice::Advice;

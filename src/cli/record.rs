@@ -17,6 +17,7 @@ use crate::gpu::failed_run::FailedRun;
 use crate::log::PastedLog;
 use crate::platform::{here, regular};
 use crate::record::{Note, Said, SaidFix, words};
+use crate::report;
 use crate::report::block::{self, Block};
 use crate::report::markdown::{Paper, markdown};
 use crate::runtime::recorder::{Recorded, Setup, record};
@@ -86,7 +87,7 @@ fn failed(global: &Global, args: &RecordArgs, state: Option<&Path>, recorded: Re
         let _ = runs::add(path, Note::Said(said(&examined)));
     }
     if let Some(path) = &args.report {
-        report(path, &examined, &subject);
+        write_report(path, &examined, &subject, &recorded);
     }
     if !args.speak {
         return ExitCode::SUCCESS;
@@ -137,9 +138,11 @@ fn said(examined: &Examined) -> Said {
     }
 }
 
-fn report(path: &Path, examined: &Examined, subject: &Subject) {
+fn write_report(path: &Path, examined: &Examined, subject: &Subject, recorded: &Recorded) {
     let names = super::report::names();
+    let recorded = report::recorded::lines(&recorded.recording, subject.log.raw(), None);
     let paper = Paper {
+        recorded: &recorded,
         report: examined.report(),
         log: &subject.log,
         origin: &subject.origin,

@@ -12,8 +12,10 @@ use super::settings::Global;
 use crate::app::last::Story;
 use crate::gpu::Vantage;
 use crate::platform::{here, machine, regular};
+use crate::report;
 use crate::report::markdown::{Paper, markdown};
 use crate::report::redact::Names;
+use crate::runtime::runs;
 use crate::units::WallTime;
 
 #[derive(Debug, Default, Args)]
@@ -52,7 +54,9 @@ fn report(global: &Global, args: &ReportArgs) -> Result<ExitCode, String> {
     let subject = asked.subject(global, base)?;
     let examined = examine(global, &asked, base, &subject);
     let walked = subject.story.as_ref().map(Story::walked).unwrap_or_default();
+    let recorded = subject.story.as_ref().map(|story| recorded(story, subject.log.raw())).unwrap_or_default();
     let paper = Paper {
+        recorded: &recorded,
         report: examined.report(),
         log: &subject.log,
         origin: &subject.origin,
@@ -67,6 +71,14 @@ fn report(global: &Global, args: &ReportArgs) -> Result<ExitCode, String> {
         _ => format!("{} can't be written: {error}", path.display()),
     })?;
     Ok(code)
+}
+
+/// What the record of the last log's run shows, if it was recorded.
+fn recorded(story: &Story, log: &str) -> Vec<String> {
+    let Some((path, recording)) = story.record.as_ref().and_then(|path| Some((path, runs::read(path).ok()?))) else {
+        return Vec::new();
+    };
+    report::recorded::lines(&recording, log, runs::next_after(path).as_ref())
 }
 
 /// Creates a file that only its owner may read: even without names, a report shows what its owner runs.

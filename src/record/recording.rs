@@ -1,5 +1,7 @@
 //! Owns a record that was read back: what was in use at every moment of it.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::{End, HostMemory, Line, Millis, Note, Run, Said, millis_between};
 use crate::gpu::{Header, Reading, SCHEMA, Snapshot};
 use crate::units::{Bytes, WallTime};
@@ -154,6 +156,42 @@ impl Recording {
     pub fn total(&self, gpu: u32) -> Option<Bytes> {
         let mut devices = self.readings.iter().rev().flat_map(|(_, reading)| &reading.devices);
         devices.find(|device| device.index == gpu)?.memory.total_bytes.value()
+    }
+
+    /// The command's own processes: itself, those below it, and their group.
+    pub fn own_pids(&self) -> BTreeSet<u32> {
+        let mut own: BTreeSet<u32> = self.run.iter().map(|run| run.pid).collect();
+        for (_, reading) in &self.readings {
+            let rows = reading.devices.iter().flat_map(|device| &device.processes).chain(&reading.launchers);
+            for row in rows {
+                let is_below = row.parent_pid.value().is_some_and(|parent| own.contains(&parent));
+                if is_below || row.group.is_some_and(|group| own.contains(&group.pid)) {
+                    own.insert(row.pid);
+                }
+            }
+        }
+        own
+    }
+
+    /// The most that the command's own processes used together on a GPU, as far as the driver lists them.
+    pub fn own_peak(&self, gpu: u32) -> Option<Bytes> {
+        let own = self.own_pids();
+        let mut held: BTreeMap<u32, Bytes> = BTreeMap::new();
+        let mut changes: Vec<(Millis, u32, Bytes)> = Vec::new();
+        for (at, reading) in &self.readings {
+            let rows = reading.devices.iter().filter(|device| device.index == gpu).flat_map(|device| &device.processes);
+            let known = rows.filter_map(|row| Some((*at, row.pid, row.used_bytes.value()?)));
+            changes.extend(known.filter(|(_, pid, _)| own.contains(pid)));
+        }
+        let changed = self.rows.iter().filter(|(_, of, pid, _)| *of == gpu && own.contains(pid));
+        changes.extend(changed.map(|(at, _, pid, bytes)| (*at, *pid, *bytes)));
+        changes.sort_by_key(|(at, ..)| *at);
+        let mut peak = None;
+        for (_, pid, bytes) in changes {
+            held.insert(pid, bytes);
+            peak = peak.max(Some(held.values().copied().fold(Bytes::ZERO, Bytes::plus)));
+        }
+        peak
     }
 
     /// The most that a GPU used.

@@ -1,5 +1,6 @@
 //! Owns what a record says in words: how the command ended, and the rise before a failure.
 
+use super::held::Held;
 use super::recording::Recording;
 use super::rise::Rise;
 use super::{End, Millis};
@@ -23,6 +24,25 @@ pub fn kill(recording: &Recording, how: End) -> Option<String> {
     let (figures, how) = (figures.unwrap_or_default(), end(how));
     (kills > 0)
         .then(|| format!("oomdoctor run: oom_kill rose by {kills} in the command's cgroup{figures}; the command {how}"))
+}
+
+/// An estimate beside what was measured, a line each.
+pub fn held(held: &Held) -> [String; 2] {
+    let on = held.gpu.map(|gpu| format!(" on GPU {gpu}")).unwrap_or_default();
+    let bound = if held.at_least { "at least " } else { "" };
+    let needs = held.needs.map(|needs| format!("the run needs {bound}{needs}{on}; ")).unwrap_or_default();
+    let fix = &held.fix;
+    let frees = fix.frees.map(|frees| format!(", frees {frees}")).unwrap_or_default();
+    let used = held.used.map(|used| format!("used at most {used}{on} and ")).unwrap_or_default();
+    let verdict = match held.is_kept() {
+        Some(true) => ": the estimate held",
+        Some(false) => ": the estimate did not hold",
+        None => "",
+    };
+    [
+        format!("Estimated: {needs}fix `{}` enough: {}{frees}", fix.fix, fix.enough),
+        format!("Measured: the next run {used}{}{verdict}", end(held.end)),
+    ]
 }
 
 /// The most that was in use, a line for each GPU and one for the system memory: "GPU 0: at most 22.9 of 24.0 GiB".

@@ -42,6 +42,8 @@ pub struct Paper<'a> {
     pub origin: &'a str,
     /// When the report is made.
     pub at: WallTime,
+    /// What the record of the run shows, a line each.
+    pub recorded: &'a [String],
     /// What the person did about it.
     pub walked: &'a Walked,
     /// The names known beforehand; `None` to leave names and secrets in.
@@ -182,6 +184,10 @@ impl Writer<'_> {
         lines.extend(words::sums(report.advice).map(|sums| format!("\n{}", self.fenced("", &sums))));
         let compared = self.paper.report.since.map(differences).unwrap_or_default();
         lines.extend((!compared.is_empty()).then(|| format!("\n{}", self.fenced("", &compared.join("\n")))));
+        if !self.paper.recorded.is_empty() {
+            lines.push("\n#### Recorded run\n".to_owned());
+            lines.extend(self.paper.recorded.iter().map(|line| format!("- {}", self.plain(line))));
+        }
         lines.push(self.log(excerpt));
         lines.extend(self.steps_taken());
         lines.extend(self.steps_ahead());
@@ -378,7 +384,7 @@ mod tests {
         let situation = Situation { fixes: &base.fixes, snapshot: Some(&snapshot), ..Situation::alone(&diagnosis) };
         let advice = advise(&situation);
         let report = Report { snapshot: Some(&snapshot), ..Report::of(&diagnosis, &advice) };
-        markdown(&Paper { report, log: &log, origin: "crash.log", at: noon_plus(0), walked, names })
+        markdown(&Paper { recorded: &[], report, log: &log, origin: "crash.log", at: noon_plus(0), walked, names })
     }
 
     fn failed(beside: &str) -> String {

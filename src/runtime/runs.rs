@@ -110,6 +110,19 @@ pub(crate) fn read(path: &Path) -> Result<Recording, String> {
     Recording::parse(&text)
 }
 
+/// The record of the latest run that tried a fix after this one.
+pub(crate) fn next_after(path: &Path) -> Option<Recording> {
+    let name = path.file_name()?.to_str()?;
+    let mut later: Vec<PathBuf> = records(path.parent()?).into_iter().filter(|other| other.as_path() > path).collect();
+    later.reverse();
+    later.iter().filter_map(|path| read(path).ok()).find(|recording| tries_after(recording, name))
+}
+
+fn tries_after(recording: &Recording, name: &str) -> bool {
+    let tries = recording.run.as_ref().and_then(|run| run.tries.as_ref());
+    tries.is_some_and(|tries| Path::new(&tries.after).file_name() == Some(name.as_ref()))
+}
+
 /// Adds a line to a finished record.
 pub(crate) fn add(path: &Path, note: Note) -> io::Result<()> {
     here::append_to_private_file(path)?.write_all(Line::Note(note).text()?.as_bytes())
@@ -125,13 +138,8 @@ pub(crate) fn keep_output(path: &Path, log: &[u8]) -> io::Result<PathBuf> {
 /// Removes the oldest records, but for this one.
 pub(crate) fn prune(kept: &Path) {
     let Some(folder) = kept.parent() else { return };
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    let mut records: Vec<PathBuf> =
-        entries.flatten().map(|entry| entry.path()).filter(|path| is_record(path)).collect();
-    // The names begin with the time.
-    records.sort();
     let mut bytes = 0;
-    for (number, path) in records.iter().rev().enumerate() {
+    for (number, path) in records(folder).iter().rev().enumerate() {
         let files = [path.clone(), beside(path, EARLIER), beside(path, OUTPUT)];
         bytes += files.iter().filter_map(|file| fs::metadata(file).ok()).map(|file| file.len()).sum::<u64>();
         if path != kept && (number >= MOST_RUNS || bytes > MOST_BYTES) {
@@ -140,6 +148,16 @@ pub(crate) fn prune(kept: &Path) {
             }
         }
     }
+}
+
+/// The records of a folder, the oldest first.
+fn records(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let paths = entries.flatten().map(|entry| entry.path());
+    let mut records: Vec<PathBuf> = paths.filter(|path| is_record(path)).collect();
+    // The names begin with the time.
+    records.sort();
+    records
 }
 
 fn is_record(path: &Path) -> bool {

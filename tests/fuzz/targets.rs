@@ -67,7 +67,15 @@ pub fn log(data: &[u8]) {
     let advice = advise(&Situation { fixes: &fixes, ..Situation::alone(&diagnosis) });
     let report = Report::of(&diagnosis, &advice);
     let names = Names::default();
-    let paper = Paper { report, log: &log, origin: "x", at: moment(), walked: &Walked::default(), names: Some(&names) };
+    let paper = Paper {
+        recorded: &[],
+        report,
+        log: &log,
+        origin: "x",
+        at: moment(),
+        walked: &Walked::default(),
+        names: Some(&names),
+    };
     assert_harmless(&markdown(&paper), "the report");
     let _ = serde_json::to_string(&report::json::Output::of(&report)).unwrap();
     let _ = report::plain::text(&report, report::plain::Extent { all: true, why: true, ..Default::default() });

@@ -48,7 +48,15 @@ fn written(model: &Model) -> Option<String> {
     let since = model.input.since_it_worked.known();
     let report = Report { snapshot, no_reading: model.feed.down.as_deref(), since, ..Report::of(diagnosis, advice) };
     let (walked, names) = (summary::walked(model), Some(&model.config.names));
-    Some(markdown(&Paper { report, log, origin: &model.input.origin, at: model.wall, walked: &walked, names }))
+    Some(markdown(&Paper {
+        recorded: &[],
+        report,
+        log,
+        origin: &model.input.origin,
+        at: model.wall,
+        walked: &walked,
+        names,
+    }))
 }
 
 pub(super) fn suspend(model: &mut Model) -> Option<Effect> {
