@@ -12,6 +12,7 @@ pub mod words;
 
 use serde::{Deserialize, Serialize};
 
+use crate::gpu::glance::Peaks;
 use crate::gpu::{Header, Snapshot};
 use crate::units::{Bytes, WallTime};
 
@@ -43,6 +44,8 @@ pub enum Note {
         #[serde(flatten)]
         host: HostMemory,
     },
+    /// The most that processes ever used, as the driver counted it: GPU, PID, bytes.
+    Peaks { at: Millis, peaks: Vec<(u32, u32, Bytes)> },
     /// A line of the output that spoke of memory.
     Mark { at: Millis, text: String },
     /// When lines of the kept output came: the time, and the number of the last line by then (from 1).
@@ -161,6 +164,10 @@ impl Line {
             serde_json::from_slice(line).map(Line::Header)
         } else if line.starts_with(b"{\"taken_at\"") {
             serde_json::from_slice(line).map(Line::Reading)
+        } else if line.starts_with(b"{\"peaks\":[") {
+            // Of a sample stream, which gives them no time.
+            let told: Peaks = serde_json::from_slice(line)?;
+            Ok(Line::Note(Note::Peaks { at: 0, peaks: told.peaks }))
         } else if line.starts_with(b"{\"glanced_at\"") {
             serde_json::from_slice(line).map(|glance| Line::Note(Note::Glance(glance)))
         } else {

@@ -13,3 +13,12 @@ pub struct Glance {
     /// The driver's index of each GPU, and its VRAM in use.
     pub used: Vec<(u32, Bytes)>,
 }
+
+/// The most VRAM that processes ever used, as the driver counts where root switched its accounting on. It answers for
+/// processes that have exited, too, and sees what falls between two readings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Peaks {
+    /// The driver's index of the GPU, the PID, and its peak.
+    pub peaks: Vec<(u32, u32, Bytes)>,
+}

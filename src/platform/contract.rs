@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crossterm::event::Event;
 
-use crate::gpu::glance::Glance;
+use crate::gpu::glance::{Glance, Peaks};
 use crate::gpu::{Header, Snapshot};
 use crate::record::{End, HostMemory};
 
@@ -23,8 +23,10 @@ pub struct Sampling {
     pub glance: Option<Duration>,
 }
 
-/// How a line with a glance begins.
+/// How lines begin that are no whole reading.
 const GLANCE: &[u8] = b"{\"glanced_at\"";
+
+const PEAKS: &[u8] = b"{\"peaks\"";
 
 /// What watching this machine reports.
 #[derive(Debug)]
@@ -34,6 +36,8 @@ pub enum News {
     Snapshot(Box<Snapshot>),
     /// Only where `Sampling::glance` asks for them.
     Glance(Glance),
+    /// The same, where the driver's accounting is on.
+    Peaks(Peaks),
     /// The reader ended for this reason. It is started again.
     Down(String),
     /// True while the machine runs on its battery.
@@ -45,6 +49,9 @@ impl News {
     pub fn parse(line: &[u8], is_first: bool) -> Result<News, serde_json::Error> {
         if is_first {
             return serde_json::from_slice(line).map(News::Header);
+        }
+        if line.starts_with(PEAKS) {
+            return serde_json::from_slice(line).map(News::Peaks);
         }
         if line.starts_with(GLANCE) {
             return serde_json::from_slice(line).map(News::Glance);

@@ -71,6 +71,15 @@ mod tests {
     }
 
     #[test]
+    fn the_drivers_own_count_counts() {
+        let mut recording = recording(None, End::Code(0), None);
+        assert_eq!(recording.own_peak(0), Some(Bytes::gib(11)));
+        let peaks = vec![(0, 42, Bytes::gib(13)), (0, 77, Bytes::gib(20)), (1, 42, Bytes::gib(21))];
+        recording.note(Note::Peaks { at: 0, peaks });
+        assert_eq!(recording.own_peak(0), Some(Bytes::gib(13)), "of this GPU and its own processes");
+    }
+
+    #[test]
     fn a_fix_is_held_to_what_the_next_run_did() {
         let fix = SaidFix { fix: "smaller-batch".into(), enough: "likely".into(), frees: Some(Bytes::gib(4)) };
         let said = Said { gpu: Some(0), needs: Some(Bytes::gib(14)), fixes: vec![fix], ..Said::default() };

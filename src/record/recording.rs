@@ -18,6 +18,8 @@ pub struct Recording {
     used: Vec<(Millis, u32, Bytes)>,
     /// What each process used whenever that changed: time, GPU, PID, bytes.
     rows: Vec<(Millis, u32, u32, Bytes)>,
+    /// The most that a process used by the driver's own count: GPU, PID, bytes.
+    peaks: BTreeMap<(u32, u32), Bytes>,
     hosts: Vec<(Millis, HostMemory)>,
     /// When the output spoke of memory, and its line.
     pub marks: Vec<(Millis, String)>,
@@ -70,7 +72,7 @@ impl Recording {
         Ok(())
     }
 
-    fn note(&mut self, note: Note) {
+    pub(super) fn note(&mut self, note: Note) {
         let at = match note {
             Note::Run(run) => {
                 self.run = Some(run);
@@ -95,6 +97,10 @@ impl Recording {
             }
             Note::Rows { at, rows } => {
                 self.rows.extend(rows.into_iter().map(|(gpu, pid, bytes)| (at, gpu, pid, bytes)));
+                at
+            }
+            Note::Peaks { at, peaks } => {
+                self.peaks.extend(peaks.into_iter().map(|(gpu, pid, bytes)| ((gpu, pid), bytes)));
                 at
             }
             Note::Host { at, host } => {
@@ -186,7 +192,9 @@ impl Recording {
         let changed = self.rows.iter().filter(|(_, of, pid, _)| *of == gpu && own.contains(pid));
         changes.extend(changed.map(|(at, _, pid, bytes)| (*at, *pid, *bytes)));
         changes.sort_by_key(|(at, ..)| *at);
-        let mut peak = None;
+        // The driver's own count sees what falls between two readings.
+        let counted = self.peaks.iter().filter(|((of, pid), _)| *of == gpu && own.contains(pid));
+        let mut peak = counted.map(|(_, bytes)| *bytes).max();
         for (_, pid, bytes) in changes {
             held.insert(pid, bytes);
             peak = peak.max(Some(held.values().copied().fold(Bytes::ZERO, Bytes::plus)));

@@ -18,6 +18,7 @@ use crate::record::recording::Recording;
 use crate::record::rise::GLANCE;
 use crate::record::scribe::Scribe;
 use crate::record::{End, HostMemory, Line, Millis, Note};
+use crate::units::WallTime;
 
 /// What output about memory has in it. A line with one is a mark on the record, no verdict: programs catch such errors and
 /// go on.
@@ -135,7 +136,7 @@ fn write_down(
         let now = Instant::now();
         if let Some(load) = load.as_mut().filter(|_| now >= next_load) {
             next_load = now + LISTS;
-            let at = scribe.at(crate::units::WallTime(jiff::Timestamp::now()));
+            let at = scribe.at(WallTime(jiff::Timestamp::now()));
             let line = scribe.host(at, load());
             put(&mut tape, &mut scribe, line);
         }
@@ -159,6 +160,10 @@ fn write_down(
                 let line = scribe.glance(&glance);
                 put(&mut tape, &mut scribe, line);
             }
+            Event::News(News::Peaks(told)) => {
+                let at = scribe.at(WallTime(jiff::Timestamp::now()));
+                put(&mut tape, &mut scribe, [Line::Note(Note::Peaks { at, peaks: told.peaks })]);
+            }
             Event::News(_) => {}
             Event::Mark(at, text) => {
                 if marks < MOST_MARKS {
@@ -175,7 +180,7 @@ fn write_down(
             Event::Gone => break,
         }
     }
-    let (at, end) = end.unwrap_or_else(|| (scribe.at(crate::units::WallTime(jiff::Timestamp::now())), End::Unknown));
+    let (at, end) = end.unwrap_or_else(|| (scribe.at(WallTime(jiff::Timestamp::now())), End::Unknown));
     // The kernel counts a kill before the command can end of it.
     if let Some(load) = &mut load {
         let host: HostMemory = load();
@@ -293,7 +298,6 @@ fn marked(telling: &AhoCorasick, text: &[u8]) -> Option<String> {
 mod tests {
     use super::*;
     use crate::record::Run;
-    use crate::units::WallTime;
 
     fn begin() -> Frame {
         let run = Run {

@@ -26,7 +26,7 @@ impl From<News> for Wake {
             News::Down(why) => Msg::FeedDown(why),
             News::OnBattery(is_on_battery) => Msg::OnBattery(is_on_battery),
             // The terminal program asks for none.
-            News::Glance(_) => Msg::Tick,
+            News::Glance(_) | News::Peaks(_) => Msg::Tick,
         })
     }
 }

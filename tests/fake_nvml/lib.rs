@@ -30,7 +30,8 @@ mod scenario;
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 
 use nvml_wrapper_sys::bindings::{
-    nvmlDevice_t, nvmlMemory_t, nvmlMemory_v2_t, nvmlPciInfo_t, nvmlProcessUtilizationSample_t, nvmlUtilization_t,
+    nvmlAccountingStats_t, nvmlDevice_t, nvmlMemory_t, nvmlMemory_v2_t, nvmlPciInfo_t, nvmlProcessUtilizationSample_t,
+    nvmlUtilization_t,
 };
 use scenario::{Code, Entered, ListName, Process, enter};
 
@@ -249,6 +250,39 @@ pub unsafe extern "C" fn nvmlDeviceGetTemperature(device: nvmlDevice_t, _sensor:
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetPowerUsage(device: nvmlDevice_t, out: *mut c_uint) -> Return {
     device_call("nvmlDeviceGetPowerUsage", device, |entered, index| put(out, entered.gpu(index).milliwatts))
+}
+
+/// On where a process of that GPU has a peak.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetAccountingMode(device: nvmlDevice_t, out: *mut c_uint) -> Return {
+    device_call("nvmlDeviceGetAccountingMode", device, |entered, index| {
+        let counts = |process: &Process| process.gpu == index && process.peak.is_some();
+        put(out, c_uint::from(entered.scenario.processes.iter().any(counts)))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetAccountingStats(
+    device: nvmlDevice_t,
+    pid: c_uint,
+    out: *mut nvmlAccountingStats_t,
+) -> Return {
+    device_call("nvmlDeviceGetAccountingStats", device, |entered, index| {
+        let is_it = |process: &&Process| process.gpu == index && process.pid == pid;
+        let Some(peak) = entered.scenario.processes.iter().find(is_it).and_then(|process| process.peak) else {
+            return Code::NotFound;
+        };
+        let stats = nvmlAccountingStats_t {
+            gpuUtilization: 0,
+            memoryUtilization: 0,
+            maxMemoryUsage: peak,
+            time: 0,
+            startTime: 0,
+            isRunning: 0,
+            reserved: [0; 5],
+        };
+        put(out, stats)
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -103,12 +103,25 @@ pub struct Process {
     pub ghost: bool,
     /// How long after its exit its VRAM is freed, in ms.
     pub linger_ms: u64,
+    /// The most that it ever used, where the driver's accounting is on; told also after its exit.
+    pub peak: Option<u64>,
 }
 
 impl Default for Process {
     fn default() -> Self {
         let lists = vec![ListName::Compute];
-        Process { gpu: 0, pid: 0, bytes: None, hidden: 0, lists, sm: 0, stamp: None, ghost: false, linger_ms: 0 }
+        Process {
+            gpu: 0,
+            pid: 0,
+            bytes: None,
+            hidden: 0,
+            lists,
+            sm: 0,
+            stamp: None,
+            ghost: false,
+            linger_ms: 0,
+            peak: None,
+        }
     }
 }
 

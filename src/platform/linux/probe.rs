@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::gpu::accounts::unaccounted;
-use crate::gpu::glance::Glance;
+use crate::gpu::glance::{Glance, Peaks};
 use crate::gpu::sight;
 use crate::gpu::{Device, Driver, GpuProcess, Header, Holder, Host, Nature, ProcessKind, Reading, Snapshot, Vantage};
 use crate::platform::contract::{Sampling, write_line};
@@ -69,7 +69,11 @@ pub fn run(
             }
             pace::Woken::Due => {
                 last = due;
-                is_read = write_line(out, &sampler.snapshot_at(Moment::now()))?;
+                let snapshot = sampler.snapshot_at(Moment::now());
+                is_read = write_line(out, &snapshot)?;
+                if let Some(peaks) = glances.as_mut().and_then(|glances| glances.peaks(&mut sampler, &snapshot)) {
+                    is_read = write_line(out, &peaks)?;
+                }
                 written += 1;
                 let now = Instant::now();
                 // A reading that took longer than the interval is not followed by extra ones. Beside a job that is
@@ -82,15 +86,20 @@ pub fn run(
     Ok(())
 }
 
+/// Processes whose peak is asked for.
+const MOST_ACCOUNTS: usize = 256;
+
 /// When the next glance is due.
 struct Glances {
     every: Duration,
     due: Instant,
+    /// The peak of each process that was ever listed, by GPU and PID; `None` until the driver tells it.
+    peaks: BTreeMap<(u32, u32), Option<Bytes>>,
 }
 
 impl Glances {
     fn every(every: Duration) -> Glances {
-        Glances { every, due: Instant::now() + every }
+        Glances { every, due: Instant::now() + every, peaks: BTreeMap::new() }
     }
 
     /// Takes a glance. A driver that answers slowly is asked less often, so that glances take at most a fiftieth of its
@@ -102,6 +111,29 @@ impl Glances {
         self.due = (self.due + self.every).max(now + now.duration_since(began) * 49);
         let glanced_at = WallTime(jiff::Timestamp::now());
         (!used.is_empty()).then_some(Glance { glanced_at, used })
+    }
+}
+
+impl Glances {
+    /// The peaks that changed. Asked once more for a process that is not listed any more, then never again.
+    fn peaks(&mut self, sampler: &mut Sampler, snapshot: &Snapshot) -> Option<Peaks> {
+        let rows =
+            snapshot.devices.iter().flat_map(|device| device.processes.iter().map(|row| (device.index, row.pid)));
+        let listed: BTreeSet<(u32, u32)> = rows.take(MOST_ACCOUNTS).collect();
+        let asked: BTreeSet<(u32, u32)> = self.peaks.keys().chain(&listed).copied().collect();
+        let told = sampler.driver.peaks(&asked);
+        let changed: Vec<_> = told
+            .into_iter()
+            .filter(|(gpu, pid, peak)| self.peaks.get(&(*gpu, *pid)).copied().flatten() != Some(*peak))
+            .collect();
+        self.peaks.retain(|process, _| listed.contains(process));
+        for process in listed {
+            self.peaks.entry(process).or_default();
+        }
+        for (gpu, pid, peak) in &changed {
+            self.peaks.entry((*gpu, *pid)).and_modify(|known| *known = Some(*peak));
+        }
+        (!changed.is_empty()).then_some(Peaks { peaks: changed })
     }
 }
 

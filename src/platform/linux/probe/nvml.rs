@@ -4,6 +4,7 @@
 //! Calls for each GPU: memory, two process lists and utilisation at each refresh; temperature, power, process utilisation
 //! and the MPS list every 5 s; names once. A refresh takes 5 calls a GPU on average at one refresh a second.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -104,6 +105,17 @@ impl NvmlDriver {
         let State::Open(open) = &mut self.state else { return Vec::new() };
         let Some(nvml) = &open.nvml.0 else { return Vec::new() };
         open.cards.iter_mut().filter_map(|card| card.glance(nvml)).collect()
+    }
+
+    /// The peaks of these processes (GPU, PID), where the driver's accounting is on.
+    pub(super) fn peaks(&mut self, processes: &BTreeSet<(u32, u32)>) -> Vec<(u32, u32, Bytes)> {
+        let State::Open(open) = &mut self.state else { return Vec::new() };
+        let Some(nvml) = &open.nvml.0 else { return Vec::new() };
+        let mut peaks = Vec::new();
+        for card in &mut open.cards {
+            peaks.extend(card.peaks(nvml, processes));
+        }
+        peaks
     }
 
     /// Closes the library so that the GPUs can sleep. The next refresh opens it again.

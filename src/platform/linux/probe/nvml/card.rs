@@ -1,6 +1,8 @@
 //! Owns one GPU as the driver tells it: what never changes, what is read at each refresh, and the last reading of
 //! what changes slowly.
 
+use std::collections::BTreeSet;
+
 use nvml_wrapper::enum_wrappers::device::{GpuVirtualizationMode, TemperatureSensor};
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device as NvmlDevice, Nvml};
@@ -47,6 +49,8 @@ pub(super) struct Card {
     /// Read every 5 s, as the clients of MPS.
     sm_percent: Reading<Percents>,
     mps: Vec<Row>,
+    /// Whether the driver counts each process's peak, once it was asked.
+    accounting: Option<bool>,
 }
 
 impl Card {
@@ -107,6 +111,7 @@ impl Card {
             samples: Samples::default(),
             sm_percent: Reading::NotAvailable,
             mps: Vec::new(),
+            accounting: None,
         }
     }
 
@@ -149,6 +154,22 @@ impl Card {
         let handle = self.handle.clone().ok()?;
         let used = self.memory(Asked { nvml, handle }).ok()?.used_bytes.value()?;
         Some((self.device.index, used))
+    }
+
+    /// The most that each of these processes used here, where the driver counts it. Whether it does is asked once.
+    pub(super) fn peaks(&mut self, nvml: &Nvml, processes: &BTreeSet<(u32, u32)>) -> Vec<(u32, u32, Bytes)> {
+        let Ok(handle) = self.handle.clone() else { return Vec::new() };
+        let device = Asked { nvml, handle }.device();
+        let is_accounting = *self.accounting.get_or_insert_with(|| device.is_accounting_enabled().unwrap_or(false));
+        if !is_accounting {
+            return Vec::new();
+        }
+        let own = processes.iter().filter(|(gpu, _)| *gpu == self.device.index);
+        let peaks = own.filter_map(|(gpu, pid)| {
+            let most = device.accounting_stats_for(*pid).ok()?.max_memory_usage?;
+            Some((*gpu, *pid, Bytes(most)))
+        });
+        peaks.collect()
     }
 
     fn try_read(&mut self, asked: Asked<'_>, moment: Moment, slow: bool) -> Result<DeviceReading, DeviceTrouble> {
