@@ -8,6 +8,7 @@ mod groups;
 mod keeping;
 mod keys;
 mod logs;
+mod marking;
 mod overlays;
 mod pasting;
 mod pointing;

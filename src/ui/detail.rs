@@ -106,8 +106,17 @@ fn keys(model: &Model, theme: &Theme, width: usize) -> Option<Line<'static>> {
 
 fn of_process(model: &Model) -> Vec<(Action, &'static str)> {
     let Some(key) = model.selected().and_then(|row| row.process.key()) else { return Vec::new() };
-    let terminate = (Action::End, "terminate…");
-    if may_end(model, key) { vec![terminate, (Action::Mark, "mark")] } else { Vec::new() }
+    let marks = if model.processes.marked.contains(&key) { "unmark" } else { "mark" };
+    let mut offers = Vec::new();
+    if model.aims_at_marks() {
+        offers.push((Action::End, "terminate marked…"));
+    } else if may_end(model, key) {
+        offers.push((Action::End, "terminate…"));
+    }
+    if may_end(model, key) {
+        offers.push((Action::Mark, marks));
+    }
+    offers
 }
 
 /// A process that was signalled already, or has exited, is only waited for.
