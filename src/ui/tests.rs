@@ -5,6 +5,7 @@ use std::time::Duration;
 use crossterm::event::KeyCode;
 
 use super::drawn;
+use super::picture::testing::bytes_between;
 use crate::app::Msg;
 use crate::app::layout::SMALLEST;
 use crate::app::model::{Config, Palette, Region, Source};
@@ -99,6 +100,35 @@ fn the_verdict_is_read_in_few_words() {
         let screen = drawn(&session.model);
         assert!(words(&screen) <= most, "{} words at {size:?}:\n{screen}", words(&screen));
     }
+}
+
+#[test]
+fn keys_cost_far_fewer_bytes_than_drawn_cell_by_cell() {
+    for size in SIZES {
+        let mut session = beside_a_crash();
+        session.paste(&torch_log());
+        session.send(Msg::Resize(size.0, size.1));
+        let mut screens = vec![super::view(&session.model).0];
+        for key in
+            [KeyCode::Tab, KeyCode::Down, KeyCode::Char('z'), KeyCode::Char('z'), KeyCode::Char('?'), KeyCode::Esc]
+        {
+            session.press(key);
+            screens.push(super::view(&session.model).0);
+        }
+        let (own, plain) = (bytes_between(&screens, true), bytes_between(&screens, false));
+        assert!(own * 10 <= plain * 7, "{own} of {plain} bytes at {size:?}");
+    }
+}
+
+#[test]
+fn going_to_another_region_redraws_no_frame() {
+    let mut session = beside_a_crash();
+    session.paste(&torch_log());
+    session.send(Msg::Resize(200, 60));
+    let before = super::view(&session.model).0;
+    session.press(KeyCode::BackTab);
+    let bytes = bytes_between(&[before, super::view(&session.model).0], true);
+    assert!(bytes < 1200, "{bytes} bytes");
 }
 
 #[test]
