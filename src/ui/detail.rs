@@ -12,7 +12,7 @@ use super::theme::Theme;
 use crate::advice::PlannedFix;
 use crate::app::Model;
 use crate::app::action::Action;
-use crate::app::detail::{LABEL, Paragraph, enter_in_words, is_in_full, paragraphs};
+use crate::app::detail::{LABEL, Paragraph, enter_in_words, lines_that_fit, paragraphs};
 use crate::app::model::{Region, Target};
 use crate::app::walk::EndingState;
 use crate::gpu::ProcessKey;
@@ -30,12 +30,13 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
         inner
     };
     let width = usize::from(inner.width.saturating_sub(1));
-    let mut lines: Vec<Line<'static>> =
-        paragraphs(model).iter().flat_map(|paragraph| lines_of(paragraph, theme, width, is_in_full(model))).collect();
     // On a small screen the last line has the keys.
     let keys = if model.is_small() { None } else { keys(model, theme, width) };
     let height = usize::from(inner.height);
     let room = height.saturating_sub(usize::from(keys.is_some()));
+    let most = lines_that_fit(model, width, room);
+    let mut lines: Vec<Line<'static>> =
+        paragraphs(model).iter().flat_map(|paragraph| lines_of(paragraph, theme, width, most)).collect();
     // The last lines are cut first; `z` shows all.
     if lines.len() > room {
         lines.truncate(room.saturating_sub(1));
@@ -62,7 +63,7 @@ fn title(model: &Model) -> String {
     }
 }
 
-fn lines_of(paragraph: &Paragraph, theme: &Theme, width: usize, is_in_full: bool) -> Vec<Line<'static>> {
+fn lines_of(paragraph: &Paragraph, theme: &Theme, width: usize, most: usize) -> Vec<Line<'static>> {
     let (label, style) = match paragraph {
         Paragraph::Do(_) => ("", Style::new()),
         Paragraph::Command(_) => ("", theme.command),
@@ -70,7 +71,7 @@ fn lines_of(paragraph: &Paragraph, theme: &Theme, width: usize, is_in_full: bool
         Paragraph::Proof(_) => ("", theme.good),
         Paragraph::Note(_) => ("", theme.quiet),
     };
-    let wrapped = paragraph.wrapped(width, is_in_full).into_iter().enumerate();
+    let wrapped = paragraph.wrapped(width, most).into_iter().enumerate();
     wrapped
         .map(|(at, line)| {
             let head = if at == 0 { label } else { "" };

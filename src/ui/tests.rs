@@ -132,6 +132,50 @@ fn going_to_another_region_redraws_no_frame() {
 }
 
 #[test]
+fn the_smallest_screen_says_how_many_fixes_there_are_and_how_to_see_them() {
+    let mut session = beside_a_crash();
+    session.paste(&torch_log());
+    session.send(Msg::Resize(SMALLEST.0, SMALLEST.1));
+    let count = session.model.steps_ahead().len();
+    let screen = drawn(&session.model);
+    assert!(screen.contains(&format!("more of {count}: ↑↓")), "{screen}");
+    assert!(screen.contains("▸ 1 ") && screen.contains("  2 "), "{screen}");
+}
+
+#[test]
+fn whoever_looks_around_in_the_fixes_reads_whole_sentences_where_there_are_free_rows() {
+    let mut session = beside_a_crash();
+    session.paste(&torch_log());
+    session.send(Msg::Resize(120, 40));
+    let pane = |session: &Session| {
+        let area = session.model.layout().detail;
+        let cells = super::view(&session.model).0.painted();
+        let row = |y| -> String { (area.left()..area.right()).map(|x| cells[(x, y)].symbol().to_owned()).collect() };
+        (area, (area.top() + 1..area.bottom()).map(row).collect::<String>())
+    };
+    let (before, short) = pane(&session);
+    assert!(short.contains('…'), "{short}");
+    session.press(KeyCode::Down);
+    session.press(KeyCode::Up);
+    let (after, whole) = pane(&session);
+    assert!(!whole.contains('…') && before == after, "{whole}");
+}
+
+#[test]
+fn names_and_costs_have_the_room_that_is_free_at_120_columns() {
+    let mut session = beside_a_crash();
+    session.paste(&torch_log());
+    session.send(Msg::Resize(120, 40));
+    let screen = drawn(&session.model);
+    for whole in ["Jupyter kernel sweep.ipynb ", "Restart Jupyter kernel sweep.ipynb (4242)", "none on recent"] {
+        assert!(screen.contains(whole), "{whole}: {screen}");
+    }
+    let fixes = screen.lines().skip_while(|line| !line.contains("Fixes")).map(|line| line.split("││").next().unwrap());
+    assert!(fixes.clone().skip(1).all(|line| !line.contains('…')), "{screen}");
+    assert!(fixes.clone().any(|line| line.trim_matches(['│', ' ']) == "GPUs"), "the cost goes on below: {screen}");
+}
+
+#[test]
 fn eight_gpus_are_on_one_small_page_with_the_fix_and_its_command() {
     let mut session = Session::new();
     for second in 0..=12 {

@@ -97,6 +97,7 @@ fn begin_anew(model: &mut Model) {
     } else {
         model.walk = Walk::default();
     }
+    model.walk.began = model.now;
 }
 
 fn is_listed(model: &Model, key: ProcessKey) -> bool {
