@@ -176,6 +176,22 @@ fn names_and_costs_have_the_room_that_is_free_at_120_columns() {
 }
 
 #[test]
+fn what_a_logger_writes_before_the_message_is_scrolled_out_of_view_where_there_is_little_room() {
+    let mut session = beside_a_crash();
+    let message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 14.00 GiB.";
+    session.paste(&format!("(EngineCore pid=4242) ERROR 11-20 10:00:00 [core.py:708] {message} GPU 0 has a total capacity of 24.00 GiB of which 6.10 GiB is free."));
+    session.send(Msg::Resize(80, 24));
+    let screen = drawn(&session.model);
+    assert!(screen.contains("▶1 …torch.OutOfMemoryError"), "{screen}");
+    session.keys("L");
+    let screen = drawn(&session.model);
+    assert!(screen.contains("…torch.OutOfMemoryError") && !screen.contains("EngineCore"), "{screen}");
+    session.keys("/Engine");
+    session.press(KeyCode::Enter);
+    assert!(drawn(&session.model).contains("(EngineCore pid=4242)"), "what is searched for is shown");
+}
+
+#[test]
 fn eight_gpus_are_on_one_small_page_with_the_fix_and_its_command() {
     let mut session = Session::new();
     for second in 0..=12 {

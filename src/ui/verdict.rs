@@ -7,6 +7,7 @@ use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
 use super::format::cut;
+use super::input::start_of_message;
 use super::pane;
 use super::picture::Picture;
 use super::theme::Theme;
@@ -97,7 +98,11 @@ fn with_figures(
 /// The line of the log that decided, with its number.
 fn decisive(model: &Model, theme: &Theme, width: usize) -> Option<Line<'static>> {
     let found = model.input.diagnosis.as_ref()?.matches.first()?;
-    let text = format!(" {}{} {}", theme.sign("▶", ">"), found.line, found.text.trim().replace('\t', " "));
+    let text = found.text.trim().replace('\t', " ");
+    let start = start_of_message(&text, width);
+    let goes_before = if start > 0 { theme.sign("…", "~") } else { "" };
+    let message = text.get(start..).unwrap_or_default();
+    let text = format!(" {}{} {goes_before}{message}", theme.sign("▶", ">"), found.line);
     Some(Line::styled(cut(&text, width), theme.quiet))
 }
 
@@ -127,7 +132,7 @@ fn beside(model: &Model) -> String {
     let idle = model.largest_idle().and_then(|row| Some((row.process.used_bytes.value()?, row.process.key()?, row)));
     match idle {
         Some((bytes, key, row)) => format!(
-            " Largest idle process: {}, {bytes} on GPU {}, {}",
+            " Your largest idle process: {}, {bytes} on GPU {}, {}",
             crate::advice::name_of(row.process),
             row.id.device,
             model.activity_of(key)

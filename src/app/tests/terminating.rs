@@ -294,7 +294,7 @@ fn only_an_idle_process_of_ones_own_is_ever_selected_or_pointed_at_unasked() {
         let mut session = Session::new();
         session.model.config.viewer.uid = uid;
         watched(&mut session, 20, rows);
-        assert_eq!(crate::ui::drawn(&session.model).contains("Largest idle"), session.model.pointed_at().is_some());
+        assert_eq!(crate::ui::drawn(&session.model).contains("largest idle"), session.model.pointed_at().is_some());
         session.model.pointed_at().map(|row| row.pid)
     };
     assert_eq!(pointed_at(&others, 1000), None);
