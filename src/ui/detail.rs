@@ -41,7 +41,12 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
     if lines.len() > room {
         lines.truncate(room.saturating_sub(1));
         if room > 0 {
-            let text = format!(" {} {} shows all", theme.sign("…", "..."), model.key(Action::Zoom));
+            let goes_on = theme.sign("…", "...");
+            let text = if model.zoomed {
+                format!(" {goes_on} a larger screen shows all")
+            } else {
+                format!(" {goes_on} {} shows all", model.key(Action::Zoom))
+            };
             lines.push(Line::styled(text, theme.quiet));
         }
     }

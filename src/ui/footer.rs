@@ -106,6 +106,10 @@ fn need(model: &Model, action: Action) -> usize {
     if action == Action::Back && model.walk.behind.is_empty() {
         return usize::MAX;
     }
+    // Whoever has marked processes has to know how to take a mark back.
+    if action == Action::Mark && model.aims_at_marks() {
+        return 1;
+    }
     BY_NEED.iter().position(|known| *known == action).unwrap_or(BY_NEED.len())
 }
 
