@@ -31,9 +31,9 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
     };
     let width = usize::from(inner.width.saturating_sub(1));
     // On a small screen the last line has the keys.
-    let keys = if model.is_small() { None } else { keys(model, theme, width) };
+    let keys = if model.is_small() { Vec::new() } else { keys(model, theme, width) };
     let height = usize::from(inner.height);
-    let room = height.saturating_sub(usize::from(keys.is_some()));
+    let room = height.saturating_sub(usize::from(!keys.is_empty()));
     let most = lines_that_fit(model, width, room);
     let mut lines: Vec<Line<'static>> =
         paragraphs(model).iter().flat_map(|paragraph| lines_of(paragraph, theme, width, most)).collect();
@@ -50,9 +50,8 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
             lines.push(Line::styled(text, theme.quiet));
         }
     }
-    if let Some(line) = keys
-        && height > 0
-    {
+    // Keys that have no room in the first line stand in the free ones.
+    for line in keys.into_iter().take(height.saturating_sub(lines.len())) {
         let y = inner.y + u16::try_from(lines.len()).unwrap_or(u16::MAX);
         pane::pressable(theme, &line, (inner.x, y), false, targets);
         lines.push(line);
@@ -87,27 +86,27 @@ fn lines_of(paragraph: &Paragraph, theme: &Theme, width: usize, most: usize) -> 
 }
 
 /// What can be done with the selected fix; while memory is waited for, with the process that uses it.
-fn keys(model: &Model, theme: &Theme, width: usize) -> Option<Line<'static>> {
+fn keys(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>> {
     let offers = match (model.focus, model.current_step()) {
         (Region::Processes, _) => of_process(model),
         (_, Some(planned)) => of_fix(model, planned),
         (_, None) => while_waiting(model),
     };
-    if offers.is_empty() {
-        return None;
-    }
-    let mut spans = vec![Span::raw(" ")];
-    let mut room = width;
+    let mut lines: Vec<Line<'static>> = Vec::new();
+    let mut room = 0;
     for (action, words) in offers {
         let (key, words) = (model.key(action), format!(" {words}   "));
         let wide = key.width() + words.trim_end().width() + 1;
-        if wide <= room {
-            room = room.saturating_sub(key.width() + words.width());
-            spans.push(Span::styled(key, theme.key));
-            spans.push(Span::raw(words));
+        if wide > room {
+            lines.push(Line::raw(" "));
+            room = width;
+        }
+        room = room.saturating_sub(key.width() + words.width());
+        if let Some(line) = lines.last_mut() {
+            line.spans.extend([Span::styled(key, theme.key), Span::raw(words)]);
         }
     }
-    Some(Line::from(spans))
+    lines
 }
 
 fn of_process(model: &Model) -> Vec<(Action, &'static str)> {
