@@ -9,6 +9,7 @@ pub(crate) mod detail;
 pub(crate) mod dialog;
 pub(crate) mod editor;
 pub mod effect;
+pub mod freed;
 pub(crate) mod gate;
 pub mod keymap;
 pub(crate) mod last;

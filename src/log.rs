@@ -4,7 +4,7 @@
 mod clean;
 mod excerpt;
 mod expression;
-mod prefix;
+pub(crate) mod prefix;
 mod source;
 mod view;
 

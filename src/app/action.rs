@@ -20,7 +20,7 @@ pub enum Action {
     Enter,
     /// Close what is open, or clear the filter.
     Escape,
-    /// Mark the selected process.
+    /// Mark the selected process, to be terminated with other marked ones.
     Mark,
     /// Ask to terminate the selected or marked processes.
     End,

@@ -10,21 +10,26 @@ use super::walk::EndingState;
 use crate::advice::offer::Seen;
 use crate::gpu::activity::Activity;
 use crate::gpu::guard::Refusal;
-use crate::gpu::{ProcessKey, ProcessKind};
+use crate::gpu::{GpuProcess, ProcessKey, ProcessKind};
 
 impl Model {
     /// The processes that `x` asks about: in the list the marked ones, else the selected one; in the fixes the one that
     /// the selected fix is about, or the one that is waited for. Whether they may be signalled is checked elsewhere.
     pub fn aimed_at(&self) -> Vec<ProcessKey> {
+        if self.aims_at_marks() {
+            return self.processes.marked.iter().copied().collect();
+        }
         let one = match self.focus {
             Region::Input => None,
-            Region::Processes if !self.processes.marked.is_empty() => {
-                return self.processes.marked.iter().copied().collect();
-            }
             Region::Processes => self.selected().and_then(|row| row.process.key()),
             Region::Steps => self.step_target(),
         };
         one.into_iter().collect()
+    }
+
+    /// Whether the keys of the list are about the marked processes, wherever its pointer stands.
+    pub fn aims_at_marks(&self) -> bool {
+        self.focus == Region::Processes && !self.processes.marked.is_empty()
     }
 
     /// The process that the selected fix is about; where none is selected, the one that is waited for.
@@ -35,8 +40,8 @@ impl Model {
         }
     }
 
-    /// The row of the list that is highlighted: the one that `x` would ask about.
-    pub fn highlighted(&self) -> Option<RowId> {
+    /// The row of the list with the pointer: the selected one, or that of the process that the selected fix is about.
+    pub fn pointed_at(&self) -> Option<RowId> {
         match self.focus {
             Region::Input => None,
             Region::Processes => self.processes.selected,
@@ -45,6 +50,16 @@ impl Model {
                 self.rows().into_iter().find(|row| row.process.key() == Some(target)).map(|row| row.id)
             }
         }
+    }
+
+    /// Whether `x` would ask about this row's process, and so it is highlighted: the one with the pointer, or every marked
+    /// one and no other.
+    pub fn is_highlighted(&self, row: &Row<'_>, pointed_at: Option<RowId>) -> bool {
+        if self.aims_at_marks() { self.is_marked(row.process) } else { pointed_at == Some(row.id) }
+    }
+
+    pub fn is_marked(&self, row: &GpuProcess) -> bool {
+        row.key().is_some_and(|key| self.processes.marked.contains(&key))
     }
 
     /// What `x` does, naming its target; by its PID alone where the name does not fit into so many columns. `None` where there
@@ -63,12 +78,35 @@ impl Model {
                     return None;
                 }
                 let is_forced = matches!(state, Some(EndingState::Survived(_)));
-                let verb = if is_forced { "force" } else { "terminate" };
+                let verb = match (is_forced, self.aims_at_marks()) {
+                    (true, _) => "force",
+                    (false, true) => "terminate marked",
+                    (false, false) => "terminate",
+                };
                 let named = format!("{verb} {} {}", short_name(row), row.pid);
                 Some(if named.width() <= columns { named } else { format!("{verb} {}", row.pid) })
             }
-            many => Some(format!("terminate {} marked", many.len())),
+            many => Some(format!("terminate {} marked{}", many.len(), self.named_within(many, columns))),
         }
+    }
+
+    /// The processes in parentheses, behind "terminate 2 marked": by name and PID, by PID, or as many PIDs as there is
+    /// room for.
+    fn named_within(&self, keys: &[ProcessKey], columns: usize) -> String {
+        let room = columns.saturating_sub("terminate 10 marked".len());
+        let pids: Vec<String> = keys.iter().map(|key| key.pid.to_string()).collect();
+        let names: Vec<String> = keys.iter().map(|key| self.name_and_pid(*key)).collect();
+        let first_few =
+            (1..=pids.len()).rev().filter_map(|count| Some(format!("{}, …", pids.get(..count)?.join(", "))));
+        let ways = [names.join(", "), pids.join(", ")].into_iter().chain(first_few);
+        let named = ways.map(|way| format!(" ({way})")).find(|way| way.width() <= room);
+        named.unwrap_or_default()
+    }
+
+    /// Such as "train.py 4242"; its PID alone while the driver does not list it.
+    fn name_and_pid(&self, key: ProcessKey) -> String {
+        let row = self.snapshot().and_then(|snapshot| snapshot.process(key));
+        row.map_or(key.pid.to_string(), |row| format!("{} {}", short_name(row), row.pid))
     }
 
     /// The largest process that is the viewer's own, may be signalled and was seen idle: the only kind that is

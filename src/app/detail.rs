@@ -28,11 +28,11 @@ pub(crate) enum Paragraph {
 }
 
 impl Paragraph {
-    /// Its lines at this width, without the label. Unless all of it is shown, reasons and what to do next are shortened: the
-    /// command is what has to be read.
-    pub(crate) fn wrapped(&self, width: usize, is_in_full: bool) -> Vec<String> {
-        if let (Paragraph::Labeled(_, text), false) = (self, is_in_full) {
-            return shortened(text, width.saturating_sub(LABEL).max(10), MOST_LINES);
+    /// Its lines at this width, without the label. Reasons and what to do next are shortened to so many lines: the command
+    /// is what has to be read.
+    pub(crate) fn wrapped(&self, width: usize, most_lines: usize) -> Vec<String> {
+        if let Paragraph::Labeled(_, text) = self {
+            return shortened(text, width.saturating_sub(LABEL).max(10), most_lines);
         }
         let (text, indent) = match self {
             Paragraph::Do(text) | Paragraph::Command(text) | Paragraph::Proof(text) | Paragraph::Note(text) => {
@@ -46,7 +46,9 @@ impl Paragraph {
     }
 }
 
-/// Lines of a labeled text, unless it is shown in full.
+/// Lines of a labeled text: where all of it is shown, and less and less.
+const ALL_LINES: usize = usize::MAX;
+const FEWER_LINES: [usize; 4] = [ALL_LINES, 5, 3, MOST_LINES];
 const MOST_LINES: usize = 2;
 
 /// A screen of this size has room for all of it beside everything else.
@@ -63,9 +65,23 @@ pub(crate) fn paragraphs(model: &Model) -> Vec<Paragraph> {
     }
 }
 
-/// Whether no reason is shortened: the pane has the screen to itself, or the screen is large.
-pub(crate) fn is_in_full(model: &Model) -> bool {
-    model.zoomed || model.size.0 >= SHOWS_ALL.0 && model.size.1 >= SHOWS_ALL.1
+/// Lines of a labeled text that the pane asks for: all where it has the screen to itself, or the screen is large.
+fn lines_wanted(model: &Model) -> usize {
+    let is_large = model.size.0 >= SHOWS_ALL.0 && model.size.1 >= SHOWS_ALL.1;
+    if model.zoomed || is_large { ALL_LINES } else { MOST_LINES }
+}
+
+/// As many lines of each labeled text as fit into so many rows. The screen that opens with a verdict has to be read in
+/// seconds: until the person looks around in the fixes, no more is shown than was asked for.
+pub(crate) fn lines_that_fit(model: &Model, width: usize, rows: usize) -> usize {
+    let wanted = lines_wanted(model);
+    let has_looked_around = model.walk.cursor.is_some() || !model.walk.behind.is_empty() || !model.endings.is_empty();
+    if wanted == ALL_LINES || !has_looked_around {
+        return wanted;
+    }
+    let all = paragraphs(model);
+    let fits = |most: &usize| all.iter().map(|paragraph| paragraph.wrapped(width, *most).len()).sum::<usize>() <= rows;
+    FEWER_LINES.into_iter().find(fits).unwrap_or(wanted)
 }
 
 /// How many lines that takes at this width, and how many of them may not be cut: the command and what to do.
@@ -74,7 +90,7 @@ pub(crate) fn heights(model: &Model, width: usize) -> (usize, usize) {
     let keys = usize::from(!model.is_small());
     let (mut wanted, mut least) = (keys, keys);
     for paragraph in paragraphs(model) {
-        let lines = paragraph.wrapped(width, is_in_full(model)).len();
+        let lines = paragraph.wrapped(width, lines_wanted(model)).len();
         wanted += lines;
         if matches!(paragraph, Paragraph::Command(_) | Paragraph::Do(_)) {
             least += lines;

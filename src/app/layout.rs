@@ -54,6 +54,9 @@ pub(crate) struct Shape {
     /// The bars and the processes.
     pub processes_want: u16,
     pub steps_want: u16,
+    /// The columns of a list that cuts nothing, borders included.
+    pub steps_columns: u16,
+    pub processes_columns: u16,
     /// Lines of the proof of what was terminated last, above the fixes.
     pub proof: u16,
     pub detail_wants: u16,
@@ -86,14 +89,21 @@ pub(crate) fn page_height(size: (u16, u16)) -> usize {
     usize::from(size.1.saturating_sub(4).max(1))
 }
 
-/// The columns of the text of the selected fix.
-pub(crate) fn detail_width(size: (u16, u16)) -> usize {
-    if is_small(size) { usize::from(size.0.saturating_sub(2)) } else { usize::from(detail_columns(size.0)) - 2 }
+/// The columns of the text of the selected fix, beside a table of fixes that would like so many.
+pub(crate) fn detail_width(size: (u16, u16), steps_columns: u16) -> usize {
+    let columns = if is_small(size) { size.0 } else { detail_columns(size.0, steps_columns) };
+    usize::from(columns.saturating_sub(2))
 }
 
-/// The columns of the pane beside the fixes, borders included.
-fn detail_columns(columns: u16) -> u16 {
-    (columns * 2 / 5).max(4)
+/// The columns of the pane beside the fixes, borders included: up to two fifths; what the fixes need goes first, but for a
+/// third.
+fn detail_columns(columns: u16, steps_columns: u16) -> u16 {
+    between(columns.saturating_sub(steps_columns), (columns / 3).max(4), columns * 2 / 5)
+}
+
+/// The columns of GPUs and processes beside the log: two thirds, or as many more as they need, up to three quarters.
+fn processes_columns(columns: u16, wanted: u16) -> u16 {
+    between(wanted, columns * 2 / 3, columns * 3 / 4)
 }
 
 /// Lays the screen out.
@@ -130,8 +140,11 @@ fn fixes_alone(frame: Layout, shape: Shape, body: Rect) -> Layout {
     let verdict = between(shape.verdict_wants, 2, body.height / 3);
     let borders = if frame.small { 0 } else { 2 };
     let rest = body.height.saturating_sub(verdict);
-    // The heading and one fix stay in view, below a proof if there is one.
-    let detail = between(shape.detail_wants + borders, 3, rest.saturating_sub(2 + shape.proof + borders));
+    // The heading and one fix stay in view, below a proof if there is one; unless the person asked for all of one fix, also
+    // another fix and how many more there are.
+    let least = if shape.is_zoomed { 2 } else { LEAST_STEPS };
+    let steps_least = shape.steps_want.min(least + shape.proof);
+    let detail = between(shape.detail_wants + borders, 3, rest.saturating_sub(steps_least + borders));
     let steps = rest.saturating_sub(detail);
     let [verdict, steps, detail] = three(body, verdict, steps);
     Layout { verdict, steps, detail, ..frame }
@@ -167,11 +180,12 @@ fn side_by_side(frame: Layout, shape: Shape, body: Rect) -> Layout {
     let top = rest.saturating_sub(bottom);
     let top = if shape.has_verdict { top.min(top_wants) } else { top };
     let [verdict, top, bottom] = three(body, verdict, top);
-    let [processes, input] = Split::horizontal([Constraint::Percentage(66), Constraint::Min(0)]).areas(top);
+    let processes = Constraint::Length(processes_columns(top.width, shape.processes_columns));
+    let [processes, input] = Split::horizontal([processes, Constraint::Min(0)]).areas(top);
     if !shape.has_verdict {
         return Layout { verdict, processes, input, ..frame };
     }
-    let detail = Constraint::Length(detail_columns(bottom.width));
+    let detail = Constraint::Length(detail_columns(bottom.width, shape.steps_columns));
     let [steps, detail] = Split::horizontal([Constraint::Min(0), detail]).areas(bottom);
     Layout { verdict, processes, input, steps, detail, ..frame }
 }
@@ -206,6 +220,8 @@ mod tests {
             bars_want: 2,
             processes_want: 7,
             steps_want: 7,
+            steps_columns: 60,
+            processes_columns: 70,
             proof: 0,
             detail_wants: 8,
             detail_least: 3,

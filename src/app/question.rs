@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-pub(crate) use victim::{Victim, workers};
+pub(crate) use victim::{Victim, telling_apart, workers};
 
 use super::gate::ALONE;
 use crate::advice::release::Release;

@@ -79,7 +79,7 @@ fn turn(model: &mut Model, by: isize) {
     let here = order.iter().position(|region| *region == model.focus).unwrap_or(0);
     let next = here.saturating_add(order.len()).saturating_add_signed(by) % order.len();
     // The process that a fix is about stays highlighted in the list.
-    let highlighted = model.highlighted();
+    let highlighted = model.pointed_at();
     model.focus = order.get(next).copied().unwrap_or(Region::Processes);
     if model.focus == Region::Processes && highlighted.is_some() {
         model.processes.selected = highlighted;

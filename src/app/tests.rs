@@ -4,10 +4,12 @@
 mod answering;
 pub(crate) mod fit;
 mod fixes;
+mod freeing;
 mod groups;
 mod keeping;
 mod keys;
 mod logs;
+mod marking;
 mod overlays;
 mod pasting;
 mod pointing;

@@ -78,6 +78,8 @@ pub struct Walk {
     pub behind: Vec<Behind>,
     /// The selected one of those ahead, where the person chose one; else the first.
     pub cursor: Option<StepId>,
+    /// When the log was opened.
+    pub began: Duration,
     /// They said that it works now.
     pub works: bool,
     /// It failed again: the next log is held against this one.

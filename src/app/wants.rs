@@ -3,9 +3,16 @@
 use super::detail::heights;
 use super::layout::{self, Layout, Shape};
 use super::model::Model;
+use crate::advice::PlannedFix;
 use crate::gpu::{Device, Driver, sight};
 use crate::text::shortened;
 use crate::units::Bytes;
+use unicode_width::UnicodeWidthStr;
+
+/// Columns of the table of fixes besides title and cost, and of the table of processes besides the name: borders, the other
+/// columns, and what is said at the end of a row.
+const OTHER_FIX_COLUMNS: usize = 26;
+const OTHER_PROCESS_COLUMNS: usize = 56;
 
 impl Model {
     /// Whether the screen is too small for anything.
@@ -21,7 +28,8 @@ impl Model {
     /// The geometry for what is on the screen now.
     pub fn layout(&self) -> Layout {
         let bars = self.bars();
-        let (detail_wants, detail_least) = heights(self, layout::detail_width(self.size));
+        let steps_columns = rows_of(self.steps_columns());
+        let (detail_wants, detail_least) = heights(self, layout::detail_width(self.size, steps_columns));
         layout::layout(Shape {
             size: self.size,
             focus: self.focus,
@@ -31,7 +39,9 @@ impl Model {
             bars_want: rows_of(bars + 2),
             processes_want: rows_of(self.processes_want(bars)),
             steps_want: rows_of(self.steps_want()),
-            proof: rows_of(self.lines_of_proof()),
+            steps_columns,
+            processes_columns: rows_of(self.processes_columns()),
+            proof: rows_of(self.lines_of_proof() + usize::from(self.has_tried())),
             detail_wants: rows_of(detail_wants),
             detail_least: rows_of(detail_least),
         })
@@ -63,7 +73,8 @@ impl Model {
     pub fn under_the_verdict(&self, width: usize) -> Vec<String> {
         let Some(advice) = &self.advice else { return Vec::new() };
         let most = if self.is_small() { 2 } else { 3 };
-        let mut lines = shortened(&advice.brief.next, width, most);
+        let next = self.freed_for_the_run().map_or(advice.brief.next.clone(), |freed| freed.next);
+        let mut lines = shortened(&next, width, most);
         // What must be known to read the figures: there is room for it where the log stands beside the processes.
         if !self.is_small() {
             lines.extend(advice.verdict.notes.iter().flat_map(|note| shortened(note, width, 2)).take(2));
@@ -87,7 +98,28 @@ impl Model {
 
     /// The heading, the fixes behind and ahead, and the proof of what was terminated last.
     fn steps_want(&self) -> usize {
-        1 + self.walk.behind.len() + self.steps_ahead().len().max(1) + self.lines_of_proof()
+        let left = self.walk.behind.len() + self.walk.freed_before.len();
+        1 + left + self.steps_ahead().len().max(1) + self.lines_of_proof()
+    }
+
+    /// Whether the table of fixes says what was tried.
+    fn has_tried(&self) -> bool {
+        !self.walk.behind.is_empty() || !self.walk.freed_before.is_empty()
+    }
+
+    /// The columns of a table of fixes that cuts neither a title nor a cost.
+    fn steps_columns(&self) -> usize {
+        let ahead = self.steps_ahead();
+        let widest =
+            |text: fn(&PlannedFix) -> &str| ahead.iter().map(|planned| text(planned).width()).max().unwrap_or(0);
+        OTHER_FIX_COLUMNS + widest(|planned| &planned.title) + widest(|planned| &planned.costs)
+    }
+
+    /// The columns of a table of processes that cuts no name.
+    fn processes_columns(&self) -> usize {
+        let names =
+            self.rows().into_iter().map(|row| row.process.recognised_as.as_ref().map_or(0, |name| name.width()));
+        OTHER_PROCESS_COLUMNS + names.max().unwrap_or(0)
     }
 
     fn lines_of_proof(&self) -> usize {

@@ -1,5 +1,6 @@
 //! Owns `oomdoctor report`, which writes a diagnosis, or that of the terminal program's last log, as Markdown for others.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -98,8 +99,10 @@ pub(super) fn names() -> Names {
     let short = host.split('.').next().map(str::to_owned);
     // Windows writes the name of the machine or of the company before that of an account.
     let domains = ["USERDOMAIN", "USERDNSDOMAIN"].into_iter().filter_map(|name| std::env::var(name).ok());
+    let users: BTreeSet<String> = said.chain([own]).chain(home).collect();
     Names {
-        users: said.chain([own]).chain(home).collect(),
+        own: users.clone(),
+        users,
         hosts: short.into_iter().chain([host]).chain(domains).collect(),
         users_ignore_case: machine::SEEN_FROM.contains(&Vantage::Windows),
     }

@@ -27,9 +27,31 @@ pub(super) fn length(line: &str) -> usize {
     PREFIX.as_ref().and_then(|prefix| prefix.find(line.as_bytes())).map_or(0, |found| found.end())
 }
 
+/// What a logger puts before its message: level, time and place.
+static OF_LOGGER: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let head = r"^(?-u:(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d (?:\[[\w./:-]{1,80}\] ?)?)";
+    Regex::new(head).ok()
+});
+
+/// How long all is that stands before the message of a line; 0 where nothing does.
+pub(crate) fn before_message(line: &str) -> usize {
+    let prefix = length(line);
+    let rest = line.get(prefix..).unwrap_or_default();
+    let of_logger = OF_LOGGER.as_ref().and_then(|head| head.find(rest.as_bytes())).map_or(0, |found| found.end());
+    prefix + of_logger
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_logger_writes_before_its_message_is_measured_too() {
+        let head = "(EngineCore pid=4242) ERROR 11-20 10:00:00 [core.py:708] ";
+        assert_eq!(before_message(&format!("{head}torch.OutOfMemoryError: CUDA")), head.len());
+        assert_eq!(before_message("INFO 11-20 10:00:00 text"), 20);
+        assert_eq!(before_message("ERROR in train.py"), 0);
+    }
 
     #[test]
     fn prefixes_are_measured() {

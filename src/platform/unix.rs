@@ -39,6 +39,11 @@ pub(crate) const STATE_UNKNOWN: &str = "neither HOME nor XDG_STATE_HOME says whe
 /// True if the terminal marks pasted text. Otherwise a paste arrives as a burst of keys.
 pub(crate) const MARKS_PASTES: bool = true;
 
+/// Whether terminals here understand escape sequences.
+pub(crate) fn takes_escapes() -> bool {
+    true
+}
+
 /// True if the file belongs to the user who runs this program.
 pub(crate) fn is_own(there: &Metadata) -> bool {
     there.uid() == rustix::process::geteuid().as_raw()

@@ -41,6 +41,11 @@ pub(crate) const STATE_UNKNOWN: &str = "LOCALAPPDATA does not say where";
 // The console has no mark for what crossterm reads: a paste is a burst of keys, which the app's gate tells.
 pub(crate) const MARKS_PASTES: bool = false;
 
+/// Whether this console understands escape sequences: one before Windows 10 does not.
+pub(crate) fn takes_escapes() -> bool {
+    crossterm::ansi_support::supports_ansi()
+}
+
 pub(crate) fn host_name() -> String {
     variable("COMPUTERNAME").unwrap_or_default()
 }

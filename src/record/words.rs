@@ -35,8 +35,8 @@ pub fn held(held: &Held) -> [String; 2] {
     let frees = fix.frees.map(|frees| format!(", frees {frees}")).unwrap_or_default();
     let used = held.used.map(|used| format!("used at most {used}{on} and ")).unwrap_or_default();
     let verdict = match held.is_kept() {
-        Some(true) => ": the estimate held",
-        Some(false) => ": the estimate did not hold",
+        Some(true) => ": the estimate was right",
+        Some(false) => ": the estimate was wrong",
         None => "",
     };
     [

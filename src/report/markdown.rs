@@ -295,6 +295,11 @@ impl Writer<'_> {
         part
     }
 
+    /// Whether somebody else owns this process, as far as the report leaves names out.
+    fn is_of_another(self, row: &GpuProcess) -> bool {
+        self.paper.names.is_some_and(|names| row.user.known().is_none_or(|user| !names.own.contains(user)))
+    }
+
     /// The rows of the table for one GPU and its processes.
     fn device(self, device: &Device) -> String {
         let (free, total) = (figure(&device.memory.free_bytes), figure(&device.memory.total_bytes));
@@ -304,7 +309,13 @@ impl Writer<'_> {
         let mut processes: Vec<&GpuProcess> = device.processes.iter().collect();
         processes.sort_by_key(|row| std::cmp::Reverse(row.used_bytes.value()));
         for row in processes.iter().take(PROCESSES) {
-            let (name, used) = (self.plain(&advice::name_of(row)), figure(&row.used_bytes));
+            let used = figure(&row.used_bytes);
+            // What others run is theirs to tell.
+            if self.is_of_another(row) {
+                rows += &format!("| another user's process | {used} | | |\n");
+                continue;
+            }
+            let name = self.plain(&advice::name_of(row));
             let user = self.plain(row.user.known().map_or("?", String::as_str));
             let command = (self.show)(row.command.known().map_or("", String::as_str));
             rows += &format!("| {name} | {used} | {user} | {} |\n", escaped(&shortened(&command)));
@@ -456,8 +467,21 @@ mod tests {
     }
 
     #[test]
+    fn what_other_users_run_is_told_by_its_memory_alone() {
+        let rows = |own: &str| {
+            let names = Names { own: [own.to_owned()].into(), ..Names::default() };
+            paper(&failed("x"), &Walked::default(), Some(&names))
+        };
+        let row = |text: String| text.lines().find(|line| line.contains("11.0 GiB |")).unwrap().to_owned();
+        assert!(row(rows("ada")).contains("t.py"));
+        let row = row(rows("grace"));
+        assert!(row.contains("another user's process") && !row.contains("t.py"), "{row}");
+    }
+
+    #[test]
     fn a_secret_is_seen_before_marks_and_widths_change_it() {
-        let names = Names { users: ["a_d#a".to_owned()].into(), ..Names::default() };
+        let own: std::collections::BTreeSet<String> = ["a_d#a", "ada"].map(str::to_owned).into();
+        let names = Names { users: own.clone(), own, ..Names::default() };
         let key = format!("hf_{}zq", "aB3".repeat(5));
         let wide = format!("{} {key}", "x".repeat(WIDTH - 6));
         let command = format!("t.py --password 'a|\\'zq' of a_d#a /home/gr[ace/x {} {key}", "y".repeat(185));

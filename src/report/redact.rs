@@ -14,13 +14,15 @@ use std::collections::BTreeSet;
 
 use aho_corasick::AhoCorasick;
 
-use self::names::{HOST, TABLE, USER, is_machine, is_telling};
+use self::names::{HOST, TABLE, USER, is_machine, is_own, is_telling};
 use self::table::{group, group_or_empty};
 
 /// The names that are known before any text is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     pub users: BTreeSet<String>,
+    /// Those of the person who writes the report: short ones are left out, too.
+    pub own: BTreeSet<String>,
     pub hosts: BTreeSet<String>,
     /// Whether user names match in any case, as on Windows. Host names always do.
     pub users_ignore_case: bool,
@@ -81,8 +83,10 @@ impl Names {
     /// Replaces every name that is not part of a longer word, the longest first, and a host with its network. The name
     /// of a scheme (`postgres://`) or of a setting (`box=7.5`, `box_loss`) stays.
     fn without_names(&self, text: &str) -> String {
-        let hosts = places(&self.hosts, HOST, true, text);
-        let users = places(&self.users, USER, self.users_ignore_case, text);
+        let hosts = places(self.hosts.iter().filter(|name| is_telling(name)), HOST, true, text);
+        let own = self.own.iter().filter(|name| is_own(name));
+        let users = self.users.iter().filter(|name| is_telling(name)).chain(own);
+        let users = places(users, USER, self.users_ignore_case, text);
         let mut places = [hosts, users].concat();
         places.sort_unstable();
         let mut out = String::with_capacity(text.len());
@@ -100,14 +104,13 @@ impl Names {
 }
 
 /// The places of these names, each with its end and its replacement.
-fn places(
-    names: &BTreeSet<String>,
+fn places<'a>(
+    names: impl Iterator<Item = &'a String>,
     instead: &'static str,
     ignores_case: bool,
     text: &str,
 ) -> Vec<(usize, Reverse<usize>, &'static str)> {
-    let telling = names.iter().filter(|name| is_telling(name));
-    let Ok(automaton) = AhoCorasick::builder().ascii_case_insensitive(ignores_case).build(telling) else {
+    let Ok(automaton) = AhoCorasick::builder().ascii_case_insensitive(ignores_case).build(names) else {
         return Vec::new();
     };
     let places = automaton.find_overlapping_iter(text).filter_map(|found| {
@@ -167,6 +170,12 @@ mod tests {
             Names { users: ["ada".to_owned()].into(), hosts: ["box17".to_owned()].into(), ..Names::default() };
         names.learn(text);
         names.redacted(text)
+    }
+
+    #[test]
+    fn ones_own_name_of_two_letters_is_left_out_and_anybody_elses_stays_a_word() {
+        let own = Names { own: ["jo".to_owned()].into(), users: ["al".to_owned()].into(), ..Names::default() };
+        assert_eq!(own.redacted("run by jo, job 3, al dente"), "run by USER, job 3, al dente");
     }
 
     #[test]

@@ -16,12 +16,11 @@ use crossterm::terminal::{
     Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, SetTitle, disable_raw_mode, enable_raw_mode,
 };
 use crossterm::{execute, queue};
-use ratatui::backend::CrosstermBackend;
 
 use crate::app::Model;
 use crate::app::model::Seen;
 use crate::platform::here;
-use crate::ui::picture::Shown;
+use crate::ui::picture::{Pen, Shown};
 
 /// Frames of up to this many bytes are written at once.
 const FRAME: usize = 64 << 10;
@@ -32,7 +31,7 @@ const MOST_ROWS: u16 = 400;
 
 /// The terminal in this program's modes. Dropping it restores the terminal.
 pub struct Screen {
-    backend: CrosstermBackend<BufWriter<Stdout>>,
+    pen: Pen<BufWriter<Stdout>>,
     shown: Shown,
 }
 
@@ -41,7 +40,7 @@ impl Screen {
     pub fn take() -> io::Result<Screen> {
         enter()?;
         Ok(Screen {
-            backend: CrosstermBackend::new(BufWriter::with_capacity(FRAME, stdout())),
+            pen: Pen::new(BufWriter::with_capacity(FRAME, stdout()), here::takes_escapes()),
             shown: Shown::default(),
         })
     }
@@ -52,11 +51,11 @@ impl Screen {
         if !self.shown.is_of(picture.area()) {
             // The terminal may have moved or wrapped what it showed. It is cleared together with the next frame: an empty
             // screen would flicker.
-            queue!(self.backend, Clear(ClearType::All))?;
+            queue!(self.pen.terminal(), Clear(ClearType::All))?;
             self.shown = Shown::blank(picture.area());
         }
-        self.shown.show(picture, &mut self.backend)?;
-        io::Write::flush(&mut self.backend)?;
+        self.shown.show(picture, &mut self.pen)?;
+        io::Write::flush(self.pen.terminal())?;
         Ok(seen)
     }
 

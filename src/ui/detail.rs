@@ -12,7 +12,7 @@ use super::theme::Theme;
 use crate::advice::PlannedFix;
 use crate::app::Model;
 use crate::app::action::Action;
-use crate::app::detail::{LABEL, Paragraph, enter_in_words, is_in_full, paragraphs};
+use crate::app::detail::{LABEL, Paragraph, enter_in_words, lines_that_fit, paragraphs};
 use crate::app::model::{Region, Target};
 use crate::app::walk::EndingState;
 use crate::gpu::ProcessKey;
@@ -30,23 +30,28 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
         inner
     };
     let width = usize::from(inner.width.saturating_sub(1));
-    let mut lines: Vec<Line<'static>> =
-        paragraphs(model).iter().flat_map(|paragraph| lines_of(paragraph, theme, width, is_in_full(model))).collect();
     // On a small screen the last line has the keys.
-    let keys = if model.is_small() { None } else { keys(model, theme, width) };
+    let keys = if model.is_small() { Vec::new() } else { keys(model, theme, width) };
     let height = usize::from(inner.height);
-    let room = height.saturating_sub(usize::from(keys.is_some()));
+    let room = height.saturating_sub(usize::from(!keys.is_empty()));
+    let most = lines_that_fit(model, width, room);
+    let mut lines: Vec<Line<'static>> =
+        paragraphs(model).iter().flat_map(|paragraph| lines_of(paragraph, theme, width, most)).collect();
     // The last lines are cut first; `z` shows all.
     if lines.len() > room {
         lines.truncate(room.saturating_sub(1));
         if room > 0 {
-            let text = format!(" {} {} shows all", theme.sign("…", "..."), model.key(Action::Zoom));
+            let goes_on = theme.sign("…", "...");
+            let text = if model.zoomed {
+                format!(" {goes_on} a larger screen shows all")
+            } else {
+                format!(" {goes_on} {} shows all", model.key(Action::Zoom))
+            };
             lines.push(Line::styled(text, theme.quiet));
         }
     }
-    if let Some(line) = keys
-        && height > 0
-    {
+    // Keys that have no room in the first line stand in the free ones.
+    for line in keys.into_iter().take(height.saturating_sub(lines.len())) {
         let y = inner.y + u16::try_from(lines.len()).unwrap_or(u16::MAX);
         pane::pressable(theme, &line, (inner.x, y), false, targets);
         lines.push(line);
@@ -62,7 +67,7 @@ fn title(model: &Model) -> String {
     }
 }
 
-fn lines_of(paragraph: &Paragraph, theme: &Theme, width: usize, is_in_full: bool) -> Vec<Line<'static>> {
+fn lines_of(paragraph: &Paragraph, theme: &Theme, width: usize, most: usize) -> Vec<Line<'static>> {
     let (label, style) = match paragraph {
         Paragraph::Do(_) => ("", Style::new()),
         Paragraph::Command(_) => ("", theme.command),
@@ -70,7 +75,7 @@ fn lines_of(paragraph: &Paragraph, theme: &Theme, width: usize, is_in_full: bool
         Paragraph::Proof(_) => ("", theme.good),
         Paragraph::Note(_) => ("", theme.quiet),
     };
-    let wrapped = paragraph.wrapped(width, is_in_full).into_iter().enumerate();
+    let wrapped = paragraph.wrapped(width, most).into_iter().enumerate();
     wrapped
         .map(|(at, line)| {
             let head = if at == 0 { label } else { "" };
@@ -81,33 +86,42 @@ fn lines_of(paragraph: &Paragraph, theme: &Theme, width: usize, is_in_full: bool
 }
 
 /// What can be done with the selected fix; while memory is waited for, with the process that uses it.
-fn keys(model: &Model, theme: &Theme, width: usize) -> Option<Line<'static>> {
+fn keys(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>> {
     let offers = match (model.focus, model.current_step()) {
         (Region::Processes, _) => of_process(model),
         (_, Some(planned)) => of_fix(model, planned),
         (_, None) => while_waiting(model),
     };
-    if offers.is_empty() {
-        return None;
-    }
-    let mut spans = vec![Span::raw(" ")];
-    let mut room = width;
+    let mut lines: Vec<Line<'static>> = Vec::new();
+    let mut room = 0;
     for (action, words) in offers {
         let (key, words) = (model.key(action), format!(" {words}   "));
         let wide = key.width() + words.trim_end().width() + 1;
-        if wide <= room {
-            room = room.saturating_sub(key.width() + words.width());
-            spans.push(Span::styled(key, theme.key));
-            spans.push(Span::raw(words));
+        if wide > room {
+            lines.push(Line::raw(" "));
+            room = width;
+        }
+        room = room.saturating_sub(key.width() + words.width());
+        if let Some(line) = lines.last_mut() {
+            line.spans.extend([Span::styled(key, theme.key), Span::raw(words)]);
         }
     }
-    Some(Line::from(spans))
+    lines
 }
 
 fn of_process(model: &Model) -> Vec<(Action, &'static str)> {
     let Some(key) = model.selected().and_then(|row| row.process.key()) else { return Vec::new() };
-    let terminate = (Action::End, "terminate…");
-    if may_end(model, key) { vec![terminate, (Action::Mark, "mark")] } else { Vec::new() }
+    let marks = if model.processes.marked.contains(&key) { "unmark" } else { "mark" };
+    let mut offers = Vec::new();
+    if model.aims_at_marks() {
+        offers.push((Action::End, "terminate marked…"));
+    } else if may_end(model, key) {
+        offers.push((Action::End, "terminate…"));
+    }
+    if may_end(model, key) {
+        offers.push((Action::Mark, marks));
+    }
+    offers
 }
 
 /// A process that was signalled already, or has exited, is only waited for.

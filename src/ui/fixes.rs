@@ -1,6 +1,8 @@
 //! Owns the table of fixes: what each frees, whether it is enough and what it costs, with those that were tried marked;
 //! above it the proof of what was terminated.
 
+use std::borrow::Cow;
+
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::Line;
@@ -13,6 +15,7 @@ use super::proofs::proofs;
 use super::theme::Theme;
 use crate::advice::{Enough, PlannedFix};
 use crate::app::Model;
+use crate::app::action::Action;
 use crate::app::model::{Click, Region, Target};
 use crate::app::walk::{Behind, Mark};
 use crate::memory::Is;
@@ -20,6 +23,9 @@ use crate::units::Bytes;
 
 /// Columns of the titles where all of them are short: the heading above them needs as many.
 const LEAST_TITLE: usize = 24;
+
+/// Columns of a fix that was tried, where several share a line.
+const LEAST_TRIED: usize = 12;
 
 /// Columns that the cost keeps where not everything has room.
 const COST: usize = 15;
@@ -53,30 +59,71 @@ fn table(
     targets: &mut Vec<Target>,
 ) -> Vec<Line<'static>> {
     let (width, room) = (usize::from(area.width), usize::from(area.height));
-    let (cursor, behind) = (model.cursor(ahead), model.walk.behind.len());
-    let count = behind + ahead.len();
-    let at = behind + cursor.unwrap_or(0);
+    let (cursor, behind) = (model.cursor(ahead), &model.walk.behind);
+    let mut lines: Vec<Line<'static>> = if behind.len() + ahead.len() + model.walk.freed_before.len() > room {
+        all_tried(model, theme, width).into_iter().collect()
+    } else {
+        let before = model.walk.freed_before.iter().map(|seen| before(seen, theme, width));
+        before.chain(behind.iter().map(|left| tried(left, model.walk.works, theme, width))).collect()
+    };
+    let room = room.saturating_sub(lines.len());
     // The last line says how many are out of sight.
-    let room_for_rows = if count > room { room.saturating_sub(1).max(1) } else { room };
-    let first = (at + 1).saturating_sub(room_for_rows).min(count.saturating_sub(room_for_rows));
-    let mut lines = Vec::new();
-    for number in (first..count).take(room_for_rows) {
-        let line = match (model.walk.behind.get(number), number.checked_sub(behind)) {
-            (Some(left), _) => tried(left, model.walk.works, theme, width),
-            (None, Some(place)) => {
-                targets.extend(pane::line_target(area, lines.len(), Click::Step(place)));
-                let Some(planned) = ahead.get(place) else { continue };
-                row(model, theme, planned, (place + 1, columns), width, cursor == Some(place))
-            }
-            (None, None) => continue,
+    let rows = if ahead.len() > room { room.saturating_sub(1).max(1) } else { room };
+    let first = (cursor.unwrap_or(0) + 1).saturating_sub(rows).min(ahead.len().saturating_sub(rows));
+    // A long cost goes on in the next row, where there are free ones.
+    let costs: Vec<Vec<String>> = ahead.iter().map(|planned| columns.lines_of_cost(planned)).collect();
+    let has_room = costs.iter().map(Vec::len).sum::<usize>() <= room;
+    for (place, (planned, cost)) in ahead.iter().zip(&costs).enumerate().skip(first).take(rows.min(room)) {
+        let style = row_style(model, theme, cursor == Some(place));
+        let text = match cost.split_first() {
+            Some((cost, _)) if has_room => row(theme, planned, (place + 1, columns), cost, cursor == Some(place)),
+            _ => row(theme, planned, (place + 1, columns), cost_of(planned), cursor == Some(place)),
         };
-        lines.push(line);
+        let more_cost = if has_room { cost.get(1..).unwrap_or_default() } else { &[] };
+        let below = more_cost.iter().map(|more| format!("{}{more}", " ".repeat(columns.before_cost())));
+        for text in std::iter::once(text).chain(below) {
+            targets.extend(pane::line_target(area, lines.len(), Click::Step(place)));
+            lines.push(Line::styled(exactly(&text, width), style));
+        }
     }
-    let hidden = count.saturating_sub(first + lines.len());
-    if hidden > 0 && lines.len() < room {
-        lines.push(Line::styled(format!("   {} {hidden} more", theme.sign("…", "...")), theme.quiet));
+    if ahead.len() > rows && room > 1 {
+        lines.push(more(model, theme, ahead.len(), ahead.len().saturating_sub(rows)));
     }
     lines
+}
+
+/// That there are more fixes, how many in all, and which keys show them.
+fn more(model: &Model, theme: &Theme, count: usize, hidden: usize) -> Line<'static> {
+    let (arrows, zoom) = (theme.sign("↑↓", "arrows"), model.key(Action::Zoom));
+    let goes_on = theme.sign("…", "...");
+    let text = match model.zoomed || model.has_one_region() {
+        true => format!("   {goes_on} {hidden} more of {count}: {arrows}"),
+        false => format!("   {goes_on} {hidden} more of {count}: {arrows}, or {zoom} for all"),
+    };
+    Line::styled(text, theme.quiet)
+}
+
+/// What was tried so far, in one line: where there is no room for a line each, it is still in view.
+fn all_tried(model: &Model, theme: &Theme, width: usize) -> Option<Line<'static>> {
+    let marked = model.walk.behind.iter().map(|left| {
+        let (mark, _) = mark_of(left, model.walk.works, theme);
+        format!("{mark} {}", left.title)
+    });
+    let before = model.walk.freed_before.iter().map(|seen| format!("{} {seen}", theme.sign("·", ".")));
+    let all: Vec<String> = before.chain(marked).collect();
+    // The longest give way: each has its share of the line.
+    let share = (width.saturating_sub(1) / all.len().max(1)).saturating_sub(2).max(LEAST_TRIED);
+    let shown: Vec<String> = if all.iter().map(|text| text.width() + 2).sum::<usize>() < width {
+        all
+    } else {
+        all.iter().map(|text| cut(text, share)).collect()
+    };
+    (!shown.is_empty()).then(|| Line::styled(cut(&format!(" {}", shown.join("  ")), width), theme.quiet))
+}
+
+/// What was seen before the program was started again.
+fn before(seen: &str, theme: &Theme, width: usize) -> Line<'static> {
+    Line::styled(cut(&format!(" {}   {seen}", theme.sign("·", ".")), width), theme.quiet)
 }
 
 /// As many of the last proofs as fit, each of them whole.
@@ -150,6 +197,17 @@ impl Columns {
     }
 }
 
+impl Columns {
+    /// Columns before the cost: the pointer, the number and the blanks between the columns, too.
+    fn before_cost(&self) -> usize {
+        5 + self.title + 1 + self.frees + 2 + self.enough + 1
+    }
+
+    fn lines_of_cost(&self, planned: &PlannedFix) -> Vec<String> {
+        textwrap::wrap(cost_of(planned), self.cost.max(1)).into_iter().map(Cow::into_owned).collect()
+    }
+}
+
 /// The width of a column: of its heading or of the widest text in it.
 fn widest(ahead: &[&PlannedFix], heading: &str, text: impl Fn(&PlannedFix) -> String) -> usize {
     ahead.iter().map(|planned| text(planned).width()).max().unwrap_or(0).max(heading.width())
@@ -160,28 +218,29 @@ fn cost_of(planned: &PlannedFix) -> &str {
 }
 
 fn row(
-    model: &Model,
     theme: &Theme,
     planned: &PlannedFix,
     (number, columns): (usize, &Columns),
-    width: usize,
+    cost: &str,
     is_current: bool,
-) -> Line<'static> {
+) -> String {
     let (frees_width, enough_width) = (columns.frees, columns.enough);
     let pointer = if is_current { theme.sign("▸", ">") } else { " " };
-    let text = format!(
+    format!(
         " {pointer}{number:>2} {} {:>frees_width$}  {:<enough_width$} {}",
         exactly(&planned.title, columns.title),
         frees_of(planned, theme),
         enough_of(planned.enough),
-        cut(cost_of(planned), columns.cost)
-    );
-    let style = match (is_current, model.focus == Region::Steps) {
+        cut(cost, columns.cost)
+    )
+}
+
+fn row_style(model: &Model, theme: &Theme, is_current: bool) -> Style {
+    match (is_current, model.focus == Region::Steps) {
         (true, true) => theme.selected,
         (true, false) => theme.title,
         (false, _) => Style::new(),
-    };
-    Line::styled(exactly(&text, width), style)
+    }
 }
 
 /// In GiB; a fix that needs no memory freed has none to show.
@@ -209,13 +268,18 @@ fn enough_of(enough: Enough) -> &'static str {
 
 /// A fix that was left behind. That its command was copied is no success: only a reported one has the check mark.
 fn tried(behind: &Behind, works: bool, theme: &Theme, width: usize) -> Line<'static> {
-    let (mark, word) = match behind.mark {
+    let (mark, word) = mark_of(behind, works, theme);
+    Line::styled(cut(&format!(" {mark}   {} ({word})", behind.title), width), theme.quiet)
+}
+
+/// The sign and the word of how a fix was left.
+fn mark_of(behind: &Behind, works: bool, theme: &Theme) -> (&'static str, &'static str) {
+    match behind.mark {
         Mark::Taken if works => (theme.sign("✓", "+"), "worked"),
         Mark::Taken => (theme.sign("·", "."), "taken"),
         Mark::DidNotHelp => (theme.sign("✗", "x"), "did not help"),
         Mark::Skipped => (theme.sign("–", "-"), "skipped"),
-    };
-    Line::styled(cut(&format!(" {mark}   {} ({word})", behind.title), width), theme.quiet)
+    }
 }
 
 fn no_fixes(model: &Model) -> &'static str {

@@ -17,8 +17,9 @@ use crate::app::model::{Region, Target};
 use crate::app::prompt::Prompt;
 use unicode_width::UnicodeWidthStr;
 
-/// Columns for what `x` does and to whom.
+/// Columns for what `x` does and to whom; where that is several processes, each is to be named.
 const TARGET: usize = 34;
+const TARGETS: usize = 52;
 
 /// Columns that the keys which are always there need beside it.
 const BESIDE: usize = 24;
@@ -75,7 +76,8 @@ fn typed(prompt: &Prompt, theme: &Theme, width: usize) -> Line<'static> {
 
 /// The keys that work now, as many as fit: chosen by need, shown in the order of the keymap.
 fn keys(model: &Model, theme: &Theme, width: usize) -> Line<'static> {
-    let offered = offered(model, width.saturating_sub(BESIDE).min(TARGET));
+    let most = if model.aims_at_marks() { TARGETS } else { TARGET };
+    let offered = offered(model, width.saturating_sub(BESIDE).min(most));
     let (mut last, first): (Vec<Offer<'_>>, Vec<Offer<'_>>) =
         offered.into_iter().partition(|offer| LAST.contains(&offer.binding.action));
     // Where there is little room, the keys that everybody knows go without words.
@@ -104,6 +106,10 @@ fn need(model: &Model, action: Action) -> usize {
     if action == Action::Back && model.walk.behind.is_empty() {
         return usize::MAX;
     }
+    // Whoever has marked processes has to know how to take a mark back.
+    if action == Action::Mark && model.aims_at_marks() {
+        return 1;
+    }
     BY_NEED.iter().position(|known| *known == action).unwrap_or(BY_NEED.len())
 }
 
@@ -127,6 +133,10 @@ fn words<'a>(model: &Model, binding: &'a Binding, columns: usize) -> Option<Cow<
         Action::Enter if model.focus == Region::Steps => {
             model.current_step().map(|step| Cow::Borrowed(enter_in_words(model, step)))
         }
+        Action::Mark if model.selected().is_some_and(|row| model.is_marked(row.process)) => {
+            Some(Cow::Borrowed("unmark"))
+        }
+        Action::Enter if model.aims_at_marks() => Some(Cow::Borrowed("copy kill command")),
         Action::Enter | Action::Mark if model.focus == Region::Processes => {
             model.selected().is_some().then_some(Cow::Borrowed(binding.words))
         }

@@ -15,9 +15,13 @@ use crate::app::model::{Change, Pipe, Region};
 use crate::app::region::log::decisive_top;
 use crate::knowledge::diagnosis::Diagnosis;
 use crate::log::PastedLog;
+use crate::log::prefix::before_message;
 
 /// Line number and marker.
 const GUTTER: usize = 7;
+
+/// What stands before the message of a line may take this part of a row.
+const LEFT_TO_PREFIXES: usize = 3;
 
 pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture) {
     if area.is_empty() {
@@ -146,7 +150,12 @@ fn log_line(model: &Model, theme: &Theme, number: usize, text: &str, width: usiz
     let marker = if decisive { theme.sign("▶", ">") } else { " " };
     let gutter = if decisive { base } else { theme.quiet };
     let mut shown = Vec::new();
-    for (row, line) in broken(&styled(diagnosis, theme, number, text, base), width).into_iter().enumerate() {
+    let start = if searched { 0 } else { start_of_message(text, width) };
+    let mut pieces = styled(diagnosis, theme, number, (text, start), base);
+    if start > 0 {
+        pieces.insert(0, (theme.sign("…", "~").to_owned(), theme.quiet));
+    }
+    for (row, line) in broken(&pieces, width).into_iter().enumerate() {
         let label = if row == 0 { format!("{marker}{number:>5} ") } else { " ".repeat(GUTTER) };
         let mut spans = vec![Span::styled(label, gutter)];
         spans.extend(line.spans);
@@ -155,12 +164,19 @@ fn log_line(model: &Model, theme: &Theme, number: usize, text: &str, width: usiz
     shown
 }
 
-/// The line in pieces: the figures found in it are underlined.
+/// Where a line begins to be shown: what would take most of a row before the message is left out.
+pub(super) fn start_of_message(text: &str, width: usize) -> usize {
+    let start = before_message(text);
+    let columns = text.get(..start).map_or(0, |before| before.width());
+    if columns > width / LEFT_TO_PREFIXES && text.len() > start { start } else { 0 }
+}
+
+/// The line from a byte on in pieces: the figures found in it are underlined.
 fn styled(
     diagnosis: Option<&Diagnosis>,
     theme: &Theme,
     number: usize,
-    text: &str,
+    (text, start): (&str, usize),
     base: Style,
 ) -> Vec<(String, Style)> {
     let mut spans: Vec<_> = diagnosis
@@ -171,7 +187,7 @@ fn styled(
         .collect();
     spans.sort_by_key(|span| span.start);
     let mut pieces = Vec::new();
-    let mut done = 0;
+    let mut done = start;
     for span in spans {
         if span.start < done {
             continue;

@@ -5,7 +5,7 @@ use ratatui::text::Line;
 use ratatui::widgets::{Block, BorderType};
 
 use super::picture::Picture;
-use super::theme::{ASCII, ASCII_FOCUS, Theme};
+use super::theme::{ASCII, ASCII_ON_TOP, Theme};
 use crate::app::Model;
 use crate::app::keymap;
 use crate::app::model::{Click, Region, Target};
@@ -55,12 +55,19 @@ pub(super) fn region(
     inner
 }
 
-/// A region's frame: its title says what it is, the focused one stands out by more than colour.
-pub(super) fn frame(theme: &Theme, title: impl Into<Line<'static>>, focused: bool) -> Block<'static> {
-    let block = Block::bordered().title(title).border_style(if focused { theme.focus } else { theme.border });
-    match (theme.unicode, focused) {
-        (true, true) => block.border_type(BorderType::Thick),
-        (true, false) => block.border_type(BorderType::Plain),
-        (false, _) => block.border_set(if focused { ASCII_FOCUS } else { ASCII }),
-    }
+/// A region's frame. Its title says what it is; that of the focused one is bold, behind a pointer. The lines stay as they
+/// are: over a slow line they would take most of what going to another region costs.
+pub(super) fn frame(theme: &Theme, title: String, focused: bool) -> Block<'static> {
+    let title = match title.strip_prefix(' ') {
+        Some(rest) if focused => Line::styled(format!("{}{rest}", theme.sign("▸", ">")), theme.focus),
+        _ => Line::raw(title),
+    };
+    let block = Block::bordered().title(title).border_style(theme.border);
+    if theme.unicode { block.border_type(BorderType::Plain) } else { block.border_set(ASCII) }
+}
+
+/// The frame of what lies over the regions.
+pub(super) fn frame_on_top(theme: &Theme, title: impl Into<Line<'static>>) -> Block<'static> {
+    let block = Block::bordered().title(title).border_style(theme.title);
+    if theme.unicode { block.border_type(BorderType::Thick) } else { block.border_set(ASCII_ON_TOP) }
 }

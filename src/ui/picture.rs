@@ -1,14 +1,17 @@
 //! Owns the picture of a screen before it is cells: pieces at their places. From one picture to the next only the rows that
 //! differ are painted. There is one way to paint, for a row as for the whole screen, so nothing goes stale.
 
-use ratatui::backend::Backend;
-use ratatui::buffer::{Buffer, Cell};
+mod pen;
+
+use std::io;
+
+use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Widget};
-use unicode_width::UnicodeWidthStr;
 
 use super::ascii;
+pub use pen::Pen;
 
 /// A screen as it should be. Later pieces lie on earlier ones.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -159,51 +162,22 @@ impl Shown {
     }
 
     /// Writes what differs. The picture has the size of what is shown.
-    pub fn show<B: Backend>(&mut self, picture: Picture, backend: &mut B) -> Result<(), B::Error> {
+    pub fn show<W: io::Write>(&mut self, picture: Picture, pen: &mut Pen<W>) -> io::Result<()> {
+        pen.is_wide(picture.area.width);
         let before = std::mem::replace(&mut self.picture, picture);
         let parts = self.picture.differences(&before);
         if parts == [self.picture.area] {
             let then = self.cells.take().unwrap_or_else(|| before.painted());
             let now = self.cells.insert(self.picture.painted());
-            return backend.draw(to_write(&then, now).into_iter());
+            return pen.draw(std::iter::once((&then, &*now)));
         }
         if !parts.is_empty() {
             self.cells = None;
         }
         let painted: Vec<(Buffer, Buffer)> =
             parts.into_iter().map(|part| (before.painted_at(part), self.picture.painted_at(part))).collect();
-        backend.draw(painted.iter().flat_map(|(then, now)| to_write(then, now)))
+        pen.draw(painted.iter().map(|(then, now)| (then, now)))
     }
-}
-
-/// Columns that cost less to write again than to skip: moving the cursor takes up to eight bytes.
-const SHORT_GAP: usize = 6;
-
-/// The cells that differ, and those of short gaps between them: over a slow line half of a frame would be cursor movements.
-fn to_write<'a>(then: &'a Buffer, now: &'a Buffer) -> Vec<(u16, u16, &'a Cell)> {
-    let mut cells: Vec<(u16, u16, &Cell)> = Vec::new();
-    for (x, y, cell) in then.diff_iter(now) {
-        let gap = cells.last().map_or(Vec::new(), |last| gap_between(*last, (x, y), now));
-        cells.extend(gap);
-        cells.push((x, y, cell));
-    }
-    cells
-}
-
-/// The cells between one that is written and the next, if they are few, on one row and of the first one's style.
-fn gap_between<'a>((x, y, cell): (u16, u16, &Cell), next: (u16, u16), now: &'a Buffer) -> Vec<(u16, u16, &'a Cell)> {
-    let columns = end_of(x, cell)..next.0;
-    if y != next.1 || columns.len() > SHORT_GAP {
-        return Vec::new();
-    }
-    let gap: Vec<(u16, u16, &Cell)> = columns.filter_map(|x| Some((x, y, now.cell((x, y))?))).collect();
-    let is_plain = gap.iter().all(|(_, _, one)| one.symbol().width() == 1 && one.style() == cell.style());
-    if is_plain { gap } else { Vec::new() }
-}
-
-/// The first column behind a cell.
-fn end_of(x: u16, cell: &Cell) -> u16 {
-    x.saturating_add(u16::try_from(cell.symbol().width()).unwrap_or(1).max(1))
 }
 
 #[cfg(test)]
@@ -242,18 +216,6 @@ mod tests {
         assert_eq!(rows(["one", "2", "3"], Some("why?")), 0);
         assert_eq!(rows(["1", "2", "3"], Some("why?")), 5);
         assert_eq!(rows(["1", "2", "3"], None), 5);
-    }
-
-    #[test]
-    fn short_gaps_between_cells_that_differ_are_written_too_and_long_ones_are_not() {
-        let line = |text: &'static str| Buffer::with_lines([text]);
-        let columns = |then: &'static str, now: &'static str| {
-            let (then, now) = (line(then), line(now));
-            to_write(&then, &now).into_iter().map(|(x, _, _)| x).collect::<Vec<_>>()
-        };
-        assert_eq!(columns("abcdef", "aXcdXf"), [1, 2, 3, 4]);
-        assert_eq!(columns("a.........b", "X.........Y"), [0, 10]);
-        assert_eq!(columns("a模b", "X模Y"), [0, 3], "a wide character is left alone");
     }
 
     #[test]

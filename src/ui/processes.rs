@@ -13,7 +13,7 @@ use super::picture::Picture;
 use super::theme::Theme;
 use crate::advice::supervisor::Supervisor;
 use crate::app::Model;
-use crate::app::model::{Click, Region, Sort, Target};
+use crate::app::model::{Click, Region, RowId, Sort, Target};
 use crate::app::rows::{Row, Stands};
 use crate::app::victims::evidence_of;
 use crate::gpu::{Device, Driver, GpuProcess, ProcessKind, Reading, Snapshot, sight};
@@ -88,11 +88,11 @@ fn rows(
     targets: &mut Vec<Target>,
 ) {
     let rows = model.rows();
-    let highlighted = model.highlighted();
+    let pointed_at = model.pointed_at();
     let unattributed: Vec<Line<'static>> =
         snapshot.devices.iter().filter_map(|device| unaccounted(device, theme, shape)).collect();
     let height = usize::from(area.height);
-    let at = rows.iter().position(|row| highlighted == Some(row.id));
+    let at = rows.iter().position(|row| pointed_at == Some(row.id));
     let count = rows.len() + unattributed.len();
     // The last line says how many rows are out of sight.
     let room = if count > height { height.saturating_sub(1) } else { height };
@@ -100,7 +100,7 @@ fn rows(
     let mut lines = Vec::new();
     for row in rows.iter().skip(first).take(room) {
         targets.extend(pane::line_target(area, lines.len(), Click::Row(row.id)));
-        lines.push(row_line(model, theme, snapshot, row, shape, highlighted == Some(row.id)));
+        lines.push(row_line(model, theme, snapshot, row, shape, pointed_at));
     }
     let left = room.saturating_sub(lines.len());
     lines.extend(unattributed.into_iter().take(left));
@@ -144,10 +144,10 @@ fn without_driver(
         // Programs that were running keep their memory also where the driver no longer answers.
         lines.push(Line::styled(" These processes have the driver open:", theme.title));
     }
-    let (shape, highlighted) = (Columns::of(model, width), model.highlighted());
+    let (shape, pointed_at) = (Columns::of(model, width), model.pointed_at());
     for row in &rows {
         targets.extend(pane::line_target(area, lines.len(), Click::Row(row.id)));
-        lines.push(row_line(model, theme, snapshot, row, &shape, highlighted == Some(row.id)));
+        lines.push(row_line(model, theme, snapshot, row, &shape, pointed_at));
     }
     picture.lines(area, lines);
 }
@@ -207,15 +207,12 @@ fn row_line(
     snapshot: &Snapshot,
     of: &Row<'_>,
     shape: &Columns,
-    is_selected: bool,
+    pointed_at: Option<RowId>,
 ) -> Line<'static> {
     let row = of.process;
-    let is_marked = row.key().is_some_and(|key| model.processes.marked.contains(&key));
-    let pointer = match (is_selected, is_marked) {
-        (_, true) => theme.sign("●", "*"),
-        (true, false) if model.focus == Region::Processes => theme.sign("▸", ">"),
-        _ => " ",
-    };
+    let is_pointed_at = pointed_at == Some(of.id);
+    let pointer = if is_pointed_at && model.focus == Region::Processes { theme.sign("▸", ">") } else { " " };
+    let mark = if model.is_marked(row) { theme.sign("●", "*") } else { " " };
     let letter = model.processes.letters.of(row);
     let (sign, color) = match letter {
         Some(letter) => (letter.to_string(), theme.of_letter(letter)),
@@ -227,14 +224,20 @@ fn row_line(
     let age = row.started_at.value().map_or("?".to_owned(), |then| then.age_at(snapshot.taken_at));
     let age = if shape.has_age { format!("{age:>AGE$} ") } else { String::new() };
     let state = exactly(&state(model, row).replace('≥', theme.sign("≥", ">=")), STATE);
-    let numbers = format!(" {:>VRAM$}{gpu} {:>PID$}  {} {state} {age}", vram(row), row.pid, exactly(user, shape.user));
+    let numbers =
+        format!("{mark}{:>VRAM$}{gpu} {:>PID$}  {} {state} {age}", vram(row), row.pid, exactly(user, shape.user));
     let room = shape.width.saturating_sub(shape.before_name());
     let name = name_and_tag(model, of, shape, room, theme);
-    // Whichever region has the focus: this is the process that `x` asks about.
-    let style = if is_selected { theme.selected } else { Style::new() };
+    // Whichever region has the focus: this is a process that `x` asks about.
+    let is_highlighted = model.is_highlighted(of, pointed_at);
+    let style = match (is_highlighted, is_pointed_at) {
+        (true, _) => theme.selected,
+        (false, true) => theme.title,
+        (false, false) => Style::new(),
+    };
     Line::from(vec![
         Span::styled(pointer, style),
-        Span::styled(sign, if is_selected { style } else { color }),
+        Span::styled(sign, if is_highlighted { style } else { color }),
         Span::styled(format!("{numbers}{name}"), style),
     ])
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crossterm::event::KeyCode;
 
 use super::drawn;
+use super::picture::testing::bytes_between;
 use crate::app::Msg;
 use crate::app::layout::SMALLEST;
 use crate::app::model::{Config, Palette, Region, Source};
@@ -99,6 +100,95 @@ fn the_verdict_is_read_in_few_words() {
         let screen = drawn(&session.model);
         assert!(words(&screen) <= most, "{} words at {size:?}:\n{screen}", words(&screen));
     }
+}
+
+#[test]
+fn keys_cost_far_fewer_bytes_than_drawn_cell_by_cell() {
+    for size in SIZES {
+        let mut session = beside_a_crash();
+        session.paste(&torch_log());
+        session.send(Msg::Resize(size.0, size.1));
+        let mut screens = vec![super::view(&session.model).0];
+        for key in
+            [KeyCode::Tab, KeyCode::Down, KeyCode::Char('z'), KeyCode::Char('z'), KeyCode::Char('?'), KeyCode::Esc]
+        {
+            session.press(key);
+            screens.push(super::view(&session.model).0);
+        }
+        let (own, plain) = (bytes_between(&screens, true), bytes_between(&screens, false));
+        assert!(own * 10 <= plain * 7, "{own} of {plain} bytes at {size:?}");
+    }
+}
+
+#[test]
+fn going_to_another_region_redraws_no_frame() {
+    let mut session = beside_a_crash();
+    session.paste(&torch_log());
+    session.send(Msg::Resize(200, 60));
+    let before = super::view(&session.model).0;
+    session.press(KeyCode::BackTab);
+    let bytes = bytes_between(&[before, super::view(&session.model).0], true);
+    assert!(bytes < 1200, "{bytes} bytes");
+}
+
+#[test]
+fn the_smallest_screen_says_how_many_fixes_there_are_and_how_to_see_them() {
+    let mut session = beside_a_crash();
+    session.paste(&torch_log());
+    session.send(Msg::Resize(SMALLEST.0, SMALLEST.1));
+    let count = session.model.steps_ahead().len();
+    let screen = drawn(&session.model);
+    assert!(screen.contains(&format!("more of {count}: ↑↓")), "{screen}");
+    assert!(screen.contains("▸ 1 ") && screen.contains("  2 "), "{screen}");
+}
+
+#[test]
+fn whoever_looks_around_in_the_fixes_reads_whole_sentences_where_there_are_free_rows() {
+    let mut session = beside_a_crash();
+    session.paste(&torch_log());
+    session.send(Msg::Resize(120, 40));
+    let pane = |session: &Session| {
+        let area = session.model.layout().detail;
+        let cells = super::view(&session.model).0.painted();
+        let row = |y| -> String { (area.left()..area.right()).map(|x| cells[(x, y)].symbol().to_owned()).collect() };
+        (area, (area.top() + 1..area.bottom()).map(row).collect::<String>())
+    };
+    let (before, short) = pane(&session);
+    assert!(short.contains(" …"), "{short}");
+    session.press(KeyCode::Down);
+    session.press(KeyCode::Up);
+    let (after, whole) = pane(&session);
+    assert!(!whole.contains(" …") && before == after, "{whole}");
+}
+
+#[test]
+fn names_and_costs_have_the_room_that_is_free_at_120_columns() {
+    let mut session = beside_a_crash();
+    session.paste(&torch_log());
+    session.send(Msg::Resize(120, 40));
+    let screen = drawn(&session.model);
+    for whole in ["Jupyter kernel sweep.ipynb ", "Restart Jupyter kernel sweep.ipynb (4242)", "none on recent"] {
+        assert!(screen.contains(whole), "{whole}: {screen}");
+    }
+    let fixes = screen.lines().skip_while(|line| !line.contains("Fixes")).map(|line| line.split("││").next().unwrap());
+    assert!(fixes.clone().skip(1).all(|line| !line.contains('…')), "{screen}");
+    assert!(fixes.clone().any(|line| line.trim_matches(['│', ' ']) == "GPUs"), "the cost goes on below: {screen}");
+}
+
+#[test]
+fn what_a_logger_writes_before_the_message_is_scrolled_out_of_view_where_there_is_little_room() {
+    let mut session = beside_a_crash();
+    let message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 14.00 GiB.";
+    session.paste(&format!("(EngineCore pid=4242) ERROR 11-20 10:00:00 [core.py:708] {message} GPU 0 has a total capacity of 24.00 GiB of which 6.10 GiB is free."));
+    session.send(Msg::Resize(80, 24));
+    let screen = drawn(&session.model);
+    assert!(screen.contains("▶1 …torch.OutOfMemoryError"), "{screen}");
+    session.keys("L");
+    let screen = drawn(&session.model);
+    assert!(screen.contains("…torch.OutOfMemoryError") && !screen.contains("EngineCore"), "{screen}");
+    session.keys("/Engine");
+    session.press(KeyCode::Enter);
+    assert!(drawn(&session.model).contains("(EngineCore pid=4242)"), "what is searched for is shown");
 }
 
 #[test]

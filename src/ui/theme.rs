@@ -18,8 +18,8 @@ pub(crate) const ASCII: border::Set<'static> = border::Set {
     horizontal_bottom: "-",
 };
 
-/// The same for the focused region.
-pub(crate) const ASCII_FOCUS: border::Set<'static> = border::Set {
+/// The same for what lies over the regions.
+pub(crate) const ASCII_ON_TOP: border::Set<'static> = border::Set {
     top_left: "#",
     top_right: "#",
     bottom_left: "#",
@@ -36,7 +36,7 @@ pub(crate) struct Theme {
     pub unicode: bool,
     pub title: Style,
     pub border: Style,
-    /// Lines around the focused region.
+    /// The title of the focused region.
     pub focus: Style,
     pub quiet: Style,
     /// The one sentence that matters.
@@ -125,7 +125,7 @@ impl Theme {
             unicode: config.unicode,
             title: bold,
             border: quiet,
-            focus: bold,
+            focus: bold.remove_modifier(Modifier::DIM),
             quiet,
             sentence: bold,
             selected: Style::new().add_modifier(Modifier::REVERSED),

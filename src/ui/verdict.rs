@@ -7,13 +7,16 @@ use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
 use super::format::cut;
+use super::input::start_of_message;
 use super::pane;
 use super::picture::Picture;
 use super::theme::Theme;
-use crate::advice::brief::{Brief, Standing};
+use crate::advice::brief::{Brief, Figures, Standing};
 use crate::app::Model;
 use crate::app::action::Action;
+use crate::app::freed::{Chance, Freed};
 use crate::app::model::{Click, Pipe, Target};
+use crate::units::Bytes;
 
 pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, targets: &mut Vec<Target>) {
     if area.is_empty() {
@@ -22,7 +25,7 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
     let width = usize::from(area.width.saturating_sub(1));
     let mut lines = match &model.advice {
         Some(advice) if model.walk.works => vec![reported(&advice.brief, theme, width)],
-        Some(advice) => vec![in_one_line(&advice.brief, theme, width)],
+        Some(advice) => vec![in_one_line(&advice.brief, model.freed_for_the_run(), theme, width)],
         None => nothing_yet(model, theme, width),
     };
     let text_width = usize::from(area.width.saturating_sub(4));
@@ -43,7 +46,21 @@ fn reported(brief: &Brief, theme: &Theme, width: usize) -> Line<'static> {
     Line::styled(cut(&text, width), theme.good)
 }
 
-fn in_one_line(brief: &Brief, theme: &Theme, width: usize) -> Line<'static> {
+/// What is so: after a proof first what was freed, else what the log and the machine say.
+fn in_one_line(brief: &Brief, freed: Option<Freed>, theme: &Theme, width: usize) -> Line<'static> {
+    let Some(freed) = freed else { return by_standing(brief, theme, width) };
+    let (sign, style) = match freed.chance {
+        Chance::MayBeEnough => (theme.sign("✓", "+"), theme.good),
+        Chance::Unknown | Chance::Close(_) => (theme.sign("▸", ">"), theme.sentence),
+    };
+    let devices: Vec<String> = freed.free_now.iter().map(|(device, _)| device.to_string()).collect();
+    let what = format!(" {sign} FREED {} on GPU {}", freed.bytes, devices.join(", "));
+    let free = freed.free_now.iter().fold(Bytes::ZERO, |sum, (_, bytes)| sum.plus(*bytes));
+    let otherwise = format!("free {free}");
+    with_figures(what, style, brief.figures.as_ref(), (theme, width), Some(otherwise))
+}
+
+fn by_standing(brief: &Brief, theme: &Theme, width: usize) -> Line<'static> {
     let (sign, style) = match brief.standing {
         Standing::Failed => (theme.sign("✗", "x"), theme.alarm),
         Standing::Unclear => ("?", theme.sentence),
@@ -51,10 +68,21 @@ fn in_one_line(brief: &Brief, theme: &Theme, width: usize) -> Line<'static> {
         Standing::RoomNow => (theme.sign("✓", "+"), theme.good),
         Standing::OnItsWay => (theme.sign("▸", ">"), theme.good),
     };
-    let what = cut(&format!(" {sign} {}", brief.what), width);
+    with_figures(format!(" {sign} {}", brief.what), style, brief.figures.as_ref(), (theme, width), None)
+}
+
+/// The line with as many of the figures as fit; `otherwise` stands where there are none.
+fn with_figures(
+    what: String,
+    style: Style,
+    figures: Option<&Figures>,
+    (theme, width): (&Theme, usize),
+    otherwise: Option<String>,
+) -> Line<'static> {
+    let what = cut(&what, width);
     let room = width.saturating_sub(what.width() + 3);
-    let figures = brief.figures.as_ref();
-    let figures = figures.and_then(|figures| figures.shorter_and_shorter().find(|text| text.width() <= room));
+    let figures = figures.map(|figures| figures.shorter_and_shorter().find(|text| text.width() <= room));
+    let figures = figures.unwrap_or(otherwise);
     let mut spans = vec![Span::styled(what, style)];
     if let Some(figures) = figures {
         let (before, short) = match figures.find("SHORT") {
@@ -70,7 +98,11 @@ fn in_one_line(brief: &Brief, theme: &Theme, width: usize) -> Line<'static> {
 /// The line of the log that decided, with its number.
 fn decisive(model: &Model, theme: &Theme, width: usize) -> Option<Line<'static>> {
     let found = model.input.diagnosis.as_ref()?.matches.first()?;
-    let text = format!(" {}{} {}", theme.sign("▶", ">"), found.line, found.text.trim().replace('\t', " "));
+    let text = found.text.trim().replace('\t', " ");
+    let start = start_of_message(&text, width);
+    let goes_before = if start > 0 { theme.sign("…", "~") } else { "" };
+    let message = text.get(start..).unwrap_or_default();
+    let text = format!(" {}{} {goes_before}{message}", theme.sign("▶", ">"), found.line);
     Some(Line::styled(cut(&text, width), theme.quiet))
 }
 
@@ -100,7 +132,7 @@ fn beside(model: &Model) -> String {
     let idle = model.largest_idle().and_then(|row| Some((row.process.used_bytes.value()?, row.process.key()?, row)));
     match idle {
         Some((bytes, key, row)) => format!(
-            " Largest idle process: {}, {bytes} on GPU {}, {}",
+            " Your largest idle process: {}, {bytes} on GPU {}, {}",
             crate::advice::name_of(row.process),
             row.id.device,
             model.activity_of(key)

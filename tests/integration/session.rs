@@ -809,10 +809,10 @@ fn escape_sequences_in_a_log_do_nothing() {
 /// Presses Tab until the log has the focus: its frame is the thick one.
 fn focus_the_log(session: &mut Session) {
     let focused =
-        |screen: &vt100::Screen| ["┏ GPUs", "┏ Log", "┏ Fixes"].into_iter().find(|title| shows(screen, &[title]));
+        |screen: &vt100::Screen| ["┌▸GPUs", "┌▸Log", "┌▸Fixes"].into_iter().find(|title| shows(screen, &[title]));
     for _ in 0..3 {
         let before = session.look(focused);
-        if before == Some("┏ Log") {
+        if before == Some("┌▸Log") {
             return;
         }
         session.send("\t");

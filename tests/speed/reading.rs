@@ -13,10 +13,10 @@ use oomdoctor::gpu::{GpuProcess, Snapshot};
 use oomdoctor::knowledge::KnowledgeBase;
 use oomdoctor::knowledge::page;
 use oomdoctor::log::PastedLog;
-use oomdoctor::ui::picture::Shown;
+use oomdoctor::ui::picture::{Pen, Shown};
 use oomdoctor::ui::view;
 use oomdoctor::units::WallTime;
-use ratatui::backend::CrosstermBackend;
+
 use ratatui::layout::Rect;
 use std::time::Duration;
 
@@ -131,7 +131,7 @@ fn at(second: u64) -> Cx {
 #[divan::bench]
 fn whole_frame_of_200x60(bencher: Bencher) {
     let (model, _) = at_work();
-    let mut terminal = CrosstermBackend::new(std::io::sink());
+    let mut terminal = Pen::new(std::io::sink(), true);
     bencher.bench_local(|| {
         let (picture, _) = view(&model);
         Shown::blank(picture.area()).show(picture, &mut terminal).unwrap();
@@ -142,7 +142,7 @@ fn whole_frame_of_200x60(bencher: Bencher) {
 #[divan::bench]
 fn next_frame_of_200x60(bencher: Bencher) {
     let (mut model, mut snapshot) = at_work();
-    let mut terminal = CrosstermBackend::new(std::io::sink());
+    let mut terminal = Pen::new(std::io::sink(), true);
     let mut shown = Shown::blank(Rect::new(0, 0, 200, 60));
     let mut pictures = [3, 4].map(|second| {
         snapshot.taken_at = WallTime(snapshot.taken_at.0 + Duration::from_secs(1));

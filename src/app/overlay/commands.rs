@@ -2,9 +2,13 @@
 
 use super::{Body, Hint, Item, Line, Outcome, Overlay, covered};
 use crate::app::action::Action;
+use crate::app::keymap::Binding;
 use crate::app::layout::page_height;
 use crate::app::model::Model;
 use crate::knowledge::page::Tone;
+
+/// Columns for a command's words.
+const COLUMNS: usize = 48;
 
 /// Commands shown at once at most.
 const MOST_SHOWN: usize = 18;
@@ -24,7 +28,7 @@ impl Overlay for Commands {
         let found = model.config.keys.actions(&self.wanted, model.focus).into_iter();
         let items = found.map(|binding| Item {
             key: Some(binding.shown.to_string()),
-            words: format!("{}{}", binding.words, binding.place()),
+            words: format!("{}{}", words(model, binding), binding.place()),
         });
         Body::List {
             above: [format!(" :{}_", self.wanted), String::new()].map(|text| Line::Text(Tone::Text, text)).to_vec(),
@@ -50,6 +54,12 @@ impl Overlay for Commands {
     }
 }
 
+/// What a command does; of one that terminates, to which process.
+fn words(model: &Model, binding: &Binding) -> String {
+    let target = if binding.action == Action::End { model.end_in_words(COLUMNS) } else { None };
+    target.unwrap_or_else(|| binding.words.to_owned())
+}
+
 impl Commands {
     /// Does the selected command in the region where it means something.
     fn pick(&self, model: &mut Model, at: usize) -> Outcome {
@@ -60,11 +70,16 @@ impl Commands {
         model.focus = picked.region.unwrap_or(model.focus);
         // Enter chose it here, and Enter asks about no signal: typed text may contain `:`, a word and Enter.
         let instead = match picked.action {
-            Action::End => "terminates the highlighted process.",
-            Action::Enter => "copies the command or takes the fix.",
+            Action::End => model.end_in_words(COLUMNS).map_or("terminates the highlighted process.".to_owned(), does),
+            Action::Enter => "copies the command or takes the fix.".to_owned(),
             action => return Outcome::Does(action),
         };
         model.say(format!("{} {instead}", model.key(picked.action)));
         Outcome::Closes(Vec::new())
     }
+}
+
+/// "terminate jupyter 4242" as what a key does.
+fn does(target: String) -> String {
+    target.replacen("terminate", "terminates", 1).replacen("force", "forces", 1) + "."
 }

@@ -66,6 +66,38 @@ impl Victim {
     }
 }
 
+/// What tells each of these from others that are called the same: the words of its command line that the others do not
+/// have. Empty where its name is its own.
+pub(crate) fn telling_apart(victims: &[&Victim]) -> Vec<String> {
+    victims.iter().map(|victim| apart_from_its_like(victim, victims)).collect()
+}
+
+fn apart_from_its_like(victim: &Victim, among: &[&Victim]) -> String {
+    let words = |of: &Victim| -> Vec<String> { of.command.split_whitespace().map(str::to_owned).collect() };
+    let like = among.iter().filter(|other| other.key != victim.key && other.called() == victim.called());
+    let others: Vec<Vec<String>> = like.map(|other| words(other)).collect();
+    let own = words(victim);
+    if others.is_empty() {
+        return String::new();
+    }
+    if others.iter().all(|other| *other == own) {
+        return if own.is_empty() { String::new() } else { "same command line".to_owned() };
+    }
+    let most = others.iter().map(Vec::len).min().unwrap_or(0).min(own.len());
+    let mut first = (0..most).take_while(|at| others.iter().all(|other| other.get(*at) == own.get(*at))).count();
+    let from_the_end = |of: &[String], at: usize| of.iter().rev().nth(at).cloned();
+    let last = (0..most - first)
+        .take_while(|at| others.iter().all(|other| from_the_end(other, *at) == from_the_end(&own, *at)))
+        .count();
+    // A value says nothing without its option.
+    let is_value = own.get(first).is_some_and(|word| !word.starts_with('-'));
+    if first > 0 && is_value && own.get(first - 1).is_some_and(|word| word.starts_with('-')) {
+        first -= 1;
+    }
+    let own = own.get(first..own.len() - last).unwrap_or_default();
+    if own.is_empty() { "no further arguments".to_owned() } else { own.join(" ") }
+}
+
 /// The workers among the victims, each of them named: a line each where there is room, else as many to a line as fit.
 pub(crate) fn workers(victims: &[Victim], width: usize, room: usize) -> Vec<String> {
     let workers: Vec<&Victim> = victims.iter().filter(|victim| victim.follows.is_some()).collect();
@@ -118,6 +150,23 @@ pub(super) mod tests {
             supervisor: None,
             follows: Some(ProcessKey { pid: 1, start_ticks: 1 }),
         }
+    }
+
+    #[test]
+    fn processes_of_one_name_are_told_apart_by_their_arguments() {
+        let of = |pid: u32, command: &str| Victim { command: command.into(), ..victim(pid, "train.py", None) };
+        let told = |commands: &[&str]| {
+            let all: Vec<Victim> = (1..).zip(commands).map(|(pid, command)| of(pid, command)).collect();
+            telling_apart(&all.iter().collect::<Vec<_>>())
+        };
+        assert_eq!(told(&["python train.py --lr 1 --fast", "python train.py --lr 2 --fast"]), ["--lr 1", "--lr 2"]);
+        assert_eq!(told(&["python train.py", "python train.py --resume"]), ["no further arguments", "--resume"]);
+        assert_eq!(told(&["python /a/train.py", "python /b/train.py"]), ["/a/train.py", "/b/train.py"]);
+        assert_eq!(told(&["a x", "a x"]), ["same command line", "same command line"]);
+        assert_eq!(told(&["python train.py"]), [""]);
+        assert_eq!(told(&["", ""]), ["", ""]);
+        let other = victim(9, "serve.py", None);
+        assert_eq!(telling_apart(&[&of(1, "a"), &other]), ["", ""]);
     }
 
     #[test]

@@ -85,8 +85,7 @@ pub(crate) fn ask_to_end(model: &mut Model) {
     if model.aim.unseen_until().is_some_and(|until| model.now < until) {
         return model.say("The highlight just moved to another process. Look again.");
     }
-    let is_in_list = model.focus == Region::Processes && model.processes.marked.is_empty();
-    let selected = if is_in_list { model.selected() } else { None };
+    let selected = if model.focus == Region::Processes && !model.aims_at_marks() { model.selected() } else { None };
     let refused = selected.and_then(|row| model.config.viewer.may_end(row.process).err());
     match (model.refuses_all().or(refused), &model.aimed_at()[..]) {
         (Some(refusal), _) => model.say(in_words(&refusal)),
@@ -96,18 +95,22 @@ pub(crate) fn ask_to_end(model: &mut Model) {
 }
 
 /// The command that does the same as `x`, for a shell.
-pub(super) fn command_to_end(key: ProcessKey) -> String {
-    format!("oomdoctor kill {key}")
+pub(super) fn command_to_end(keys: &[ProcessKey]) -> String {
+    let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
+    format!("oomdoctor kill {}", keys.join(" "))
 }
 
-/// Copies the command that would terminate the selected process.
+/// Copies the command that would terminate the marked processes, else the selected one.
 pub(super) fn copy_command_to_end(model: &mut Model) -> Option<Effect> {
+    if model.aims_at_marks() {
+        return Some(Effect::Copy(command_to_end(&model.aimed_at())));
+    }
     let Some(row) = model.selected() else {
         model.say(model.no_target());
         return None;
     };
     match model.config.viewer.may_end(row.process) {
-        Ok(key) => Some(Effect::Copy(command_to_end(key))),
+        Ok(key) => Some(Effect::Copy(command_to_end(&[key]))),
         Err(refusal) => {
             model.say(in_words(&refusal));
             None

@@ -110,6 +110,19 @@ fn the_step_a_person_reads_stays_theirs_whatever_a_reading_adds_above_it() {
 }
 
 #[test]
+fn leaving_is_not_asked_about_after_a_command_was_copied() {
+    let mut session = Session::with_log();
+    session.model.focus = Region::Steps;
+    while session.model.current_step().unwrap().target.is_some() {
+        session.press(KeyCode::Down);
+    }
+    session.press(KeyCode::Enter);
+    assert_eq!(session.model.walk.behind.len(), 1);
+    session.keys("q");
+    assert!(session.effects.contains(&Effect::Quit) && session.model.question.is_none());
+}
+
+#[test]
 fn a_silent_driver_is_said_with_the_age_of_the_last_reading_and_q_leaves_at_once() {
     let mut session = Session::with_holders();
     session.wait(ms(2900));

@@ -91,6 +91,7 @@ fn a_log_that_still_grows_is_kept_as_it_is_when_the_person_leaves() {
 fn a_report_tells_what_was_done_and_leaves_names_out() {
     let mut session = Session::with_log();
     session.model.config.names.users.insert("ada".into());
+    session.model.config.names.own.insert("ada".into());
     session.keys("s");
     session.keys("W");
     let Some(Effect::WriteReport(text)) = session.effects.last() else { panic!("{:?}", session.effects) };

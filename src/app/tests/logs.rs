@@ -18,6 +18,24 @@ fn tab_goes_through_the_regions_as_they_are_read() {
     }
 }
 
+#[test]
+fn a_log_without_a_failure_that_came_through_a_pipe_leaves_the_screen_to_the_machine_when_it_ends() {
+    let ended = |acts: fn(&mut Session)| {
+        let mut session = Session::with_holders();
+        session.send(Msg::Resize(80, 24));
+        update::wait_for_pipe(&mut session.model);
+        session.send(Msg::Stdin { text: Some("epoch 1".into()), closed: false });
+        session.read_logs();
+        assert_eq!(session.model.focus, Region::Input, "it is watched while it comes");
+        acts(&mut session);
+        session.send(Msg::Stdin { text: Some("epoch 1\ndone".into()), closed: true });
+        session.read_logs();
+        session.model.focus
+    };
+    assert_eq!(ended(|_| {}), Region::Steps);
+    assert_eq!(ended(|session| session.press(KeyCode::Up)), Region::Input, "somebody reads in it");
+}
+
 /// A failure in a pipe that stays open is walked from where it is read, but not away from what a person looks at.
 #[test]
 fn the_failure_that_comes_through_an_open_pipe_has_the_focus_unless_something_else_was_given_it() {

@@ -218,7 +218,7 @@ fn marked_processes_are_ended_together() {
 fn the_selection_stays_on_its_process_and_never_moves_to_another_by_itself() {
     let mut session = Session::with_holders();
     session.press(KeyCode::Down);
-    let selected = |session: &Session| session.model.highlighted().map(|row| row.pid);
+    let selected = |session: &Session| session.model.pointed_at().map(|row| row.pid);
     assert_eq!(selected(&session), Some(5177));
     session.sample(vec![process(4242, held()), process(5177, Bytes::gib(20))]);
     assert_eq!(selected(&session), Some(5177), "sorted anew");
@@ -249,7 +249,7 @@ fn after_a_kill(mut session: Session) -> Session {
 fn a_second_x_after_a_kill_asks_about_no_other_process_unseen() {
     let mut in_the_list = after_a_kill(Session::with_holders());
     in_the_list.keys("x");
-    assert!(in_the_list.model.question.is_none() && in_the_list.model.highlighted().is_none());
+    assert!(in_the_list.model.question.is_none() && in_the_list.model.pointed_at().is_none());
     let log = torch_log().replace("Tried to allocate 14.00 GiB", "Tried to allocate 22.00 GiB");
     let mut in_the_steps = Session::with_holders();
     in_the_steps.paste(&log);
@@ -268,7 +268,7 @@ fn a_step_whose_process_changes_by_itself_is_asked_about_only_once_it_can_have_b
     session.paste("RuntimeError: CUDA out of memory. Tried to allocate 9.00 GiB (GPU 0; 24.00 GiB total capacity)");
     let aimed = session.model.aimed_at();
     assert_eq!(aimed, [key_of(5177)]);
-    assert_eq!(session.model.highlighted().map(|row| row.pid), Some(5177), "the step's process, not the list's");
+    assert_eq!(session.model.pointed_at().map(|row| row.pid), Some(5177), "the step's process, not the list's");
     session.sample(vec![process(4242, Bytes::gib(8)), process(5177, Bytes::gib(12))]);
     assert_eq!(session.model.aimed_at(), [key_of(4242)]);
     session.key(KeyCode::Char('x'));
@@ -294,8 +294,8 @@ fn only_an_idle_process_of_ones_own_is_ever_selected_or_pointed_at_unasked() {
         let mut session = Session::new();
         session.model.config.viewer.uid = uid;
         watched(&mut session, 20, rows);
-        assert_eq!(crate::ui::drawn(&session.model).contains("Largest idle"), session.model.highlighted().is_some());
-        session.model.highlighted().map(|row| row.pid)
+        assert_eq!(crate::ui::drawn(&session.model).contains("largest idle"), session.model.pointed_at().is_some());
+        session.model.pointed_at().map(|row| row.pid)
     };
     assert_eq!(pointed_at(&others, 1000), None);
     let with_idle = [others, vec![process(14, Bytes::gib(1)), process(15, Bytes::gib(2))]].concat();
@@ -304,7 +304,7 @@ fn only_an_idle_process_of_ones_own_is_ever_selected_or_pointed_at_unasked() {
     assert_eq!(pointed_at(&with_idle, 1001), Some(12), "it is theirs, and idle");
     let mut session = Session::new();
     watched(&mut session, 5, &with_idle);
-    assert_eq!(session.model.highlighted(), None, "not watched long enough");
+    assert_eq!(session.model.pointed_at(), None, "not watched long enough");
 }
 
 #[test]
@@ -326,7 +326,7 @@ fn what_the_filter_hides_is_neither_marked_nor_selected_nor_asked_about() {
     session.select(5177);
     session.keys("/train");
     session.press(KeyCode::Enter);
-    assert_eq!((session.model.aimed_at(), session.model.highlighted()), (vec![], None));
+    assert_eq!((session.model.aimed_at(), session.model.pointed_at()), (vec![], None));
     session.press(KeyCode::Esc);
     assert!(session.model.processes.marked.is_empty(), "a mark that was dropped does not come back");
 }

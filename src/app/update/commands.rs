@@ -7,7 +7,7 @@ use crate::app::overlay::symptoms::Symptoms;
 use crate::app::question::Asked;
 use crate::app::region::{self, processes};
 use crate::app::summary;
-use crate::app::walk::EndingState;
+use crate::app::walk::{EndingState, Mark};
 use crate::report::Report;
 use crate::report::markdown::{Paper, markdown};
 
@@ -97,7 +97,8 @@ pub(super) fn quit(model: &mut Model) -> Option<Effect> {
 
 /// Why leaving is asked about, if it is.
 fn still_open(model: &Model) -> Option<&'static str> {
-    let has_begun = !model.walk.behind.is_empty() || !model.endings.is_empty();
+    // A command that was copied is run elsewhere: nothing here waits for it, and the next start knows it.
+    let has_begun = model.walk.behind.iter().any(|behind| behind.mark != Mark::Taken) || !model.endings.is_empty();
     let has_fixes = model.advice.as_ref().is_some_and(|advice| !advice.plan.is_empty());
     let mut states = model.endings.iter().map(|ending| &ending.state);
     if model.input.pipe == Pipe::Open {

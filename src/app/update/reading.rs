@@ -29,6 +29,7 @@ pub(super) fn log_was_read(model: &mut Model, read: LogRead) {
     let adds = model.input.file.as_ref().is_some_and(|file| file.adds && !model.input.own);
     let grew = model.input.pipe == Pipe::Open || adds;
     let had_fixes = has_fixes_ahead(model);
+    let has_ended_in_the_log = has_ended_in_the_log(model);
     let forgotten = take_in(model, read, grew);
     model.advice = None;
     if !grew {
@@ -43,10 +44,20 @@ pub(super) fn log_was_read(model: &mut Model, read: LogRead) {
     if has_fixes_ahead(model) && (is_first || !grew || !had_fixes && watches_it_come) {
         model.focus = Region::Steps;
     }
+    if has_ended_in_the_log && !has_fixes_ahead(model) {
+        model.focus = Region::Steps;
+    }
     // On a screen with one region the verdict is above the fixes only.
     if model.has_one_region() && is_first {
         model.focus = Region::Steps;
     }
+}
+
+/// Whether what came through the pipe is complete and nobody does anything in the log, which was shown while it came.
+fn has_ended_in_the_log(model: &Model) -> bool {
+    let input = &model.input;
+    let is_read = input.top.is_some() || !input.search.is_empty() || input.typing.is_some();
+    model.focus == Region::Input && input.pipe == Pipe::Closed && !input.own && !is_read
 }
 
 /// That the log is empty, and what to do about it.
@@ -97,6 +108,7 @@ fn begin_anew(model: &mut Model) {
     } else {
         model.walk = Walk::default();
     }
+    model.walk.began = model.now;
 }
 
 fn is_listed(model: &Model, key: ProcessKey) -> bool {

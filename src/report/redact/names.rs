@@ -34,9 +34,14 @@ pub(super) static TABLE: LazyLock<Table> = LazyLock::new(|| table("names"));
 
 /// Whether a word may name a person or a machine.
 pub(super) fn is_telling(name: &str) -> bool {
+    name.len() >= 3 && is_own(name)
+}
+
+/// Whether the name of the person who writes may be left out wherever it stands as a word: two letters are known to be one.
+pub(super) fn is_own(name: &str) -> bool {
     let number = name.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let lower = name.to_lowercase();
-    (3..=128).contains(&name.len()) && !number && !TABLE.no_names.contains(&lower) && !TABLE.code.begin(&lower)
+    (2..=128).contains(&name.len()) && !number && !TABLE.no_names.contains(&lower) && !TABLE.code.begin(&lower)
 }
 
 /// Whether a word looks like a machine's name: it has a digit and is neither a GPU, a service nor a layer of a model.

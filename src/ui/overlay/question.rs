@@ -12,7 +12,7 @@ use crate::advice::supervisor::Supervisor;
 use crate::app::Model;
 use crate::app::action::Action;
 use crate::app::model::Source;
-use crate::app::question::{Asked, Question, Stage, Victim, workers};
+use crate::app::question::{Asked, Question, Stage, Victim, telling_apart, workers};
 use crate::app::rows::together;
 use crate::app::victims::left_out;
 use crate::gpu::activity::Activity;
@@ -22,6 +22,9 @@ use crate::knowledge::diagnosis::Oom;
 use crate::text::broken;
 use crate::ui::format::{cut, cut_middle, paragraph};
 use crate::ui::theme::Theme;
+
+/// Columns that the name of a process keeps beside what tells it from another.
+const LEAST_NAME: usize = 10;
 
 /// The question, and whether it has more to read than the screen has room for.
 pub(super) fn window(
@@ -121,12 +124,15 @@ fn ask_to_end(
     let all: Vec<&Victim> = victims.iter().collect();
     let mut lines = warnings(model, theme, &all, width);
     let room = rows.saturating_sub(lines.len());
-    let mut named: Vec<Line<'static>> =
-        first.iter().flat_map(|victim| named(model, theme, victim, (width, rows), victims.len() == 1)).collect();
+    let apart = telling_apart(&first);
+    let mut named: Vec<Line<'static>> = (first.iter().zip(&apart))
+        .flat_map(|(victim, apart)| named(model, theme, (victim, apart), (width, rows), victims.len() == 1))
+        .collect();
     let workers = workers(victims, width, room.saturating_sub(named.len() + rest.len()));
     if first.len() > 1 && named.len() + workers.len() + rest.len() > room {
         // Where there are many, a short line about each is better than much about some.
-        named = first.iter().map(|victim| Line::styled(cut(&victim.in_one_line(), width), theme.sentence)).collect();
+        let lines = first.iter().zip(&apart).map(|(victim, apart)| in_one_line(model, victim, apart, width));
+        named = lines.map(|line| Line::styled(line, theme.sentence)).collect();
     }
     lines.extend(named);
     lines.extend(workers.into_iter().map(|line| Line::styled(cut(&line, width), theme.sentence)));
@@ -206,7 +212,7 @@ fn ask_to_release(
     (width, rows): (usize, usize),
 ) -> (String, Vec<Line<'static>>) {
     let mut lines = warnings(model, theme, &[victim], width);
-    lines.extend(named(model, theme, victim, (width, rows), true));
+    lines.extend(named(model, theme, (victim, ""), (width, rows), true));
     lines.push(Line::raw(""));
     lines.extend(paragraph(&format!("{}? {}", release.asks(), release.way.means), width, Style::new()));
     lines.extend(release.requests().iter().flat_map(|request| paragraph(request, width, theme.quiet)));
@@ -263,27 +269,47 @@ fn at_work(activity: Activity) -> String {
     }
 }
 
-/// The process on one line and the evidence on another; the whole command line where there is only one process.
+/// The process on one line, with its memory and its age; where its name has too little room, it is the name that is cut.
+fn in_one_line(model: &Model, victim: &Victim, apart: &str, width: usize) -> String {
+    let age = age(model, victim).map(|age| format!("  {age} old")).unwrap_or_default();
+    let head = format!("{}  {}{age}  ", victim.key.pid, victim.holding());
+    let room = width.saturating_sub(head.width());
+    if apart.is_empty() {
+        return format!("{head}{}", cut(victim.called(), room));
+    }
+    let apart = cut_middle(apart, room.saturating_sub(LEAST_NAME + 2));
+    let name = cut(victim.called(), room.saturating_sub(apart.width() + 2));
+    format!("{head}{name}  {apart}")
+}
+
+/// How long ago it was started, where that is known.
+fn age(model: &Model, victim: &Victim) -> Option<String> {
+    let now = model.snapshot()?.taken_at;
+    victim.started_at.map(|then| then.age_at(now))
+}
+
+/// The process on one line and the evidence on another, what tells it from another of its name beside or between them; the whole command line where there is only one process.
 fn named(
     model: &Model,
     theme: &Theme,
-    victim: &Victim,
+    (victim, apart): (&Victim, &str),
     (width, rows): (usize, usize),
     alone: bool,
 ) -> Vec<Line<'static>> {
     let what = victim.what.clone().unwrap_or_else(|| victim.command.clone());
     let first = format!("{}  {what}", victim.key.pid);
     let is_whole = first.width() <= width && victim.what.as_ref().is_none_or(|what| *what == victim.command);
+    let has_room_beside = first.width() + 2 + apart.width() <= width;
+    let first = if apart.is_empty() || !has_room_beside { first } else { format!("{first}  {apart}") };
     let mut lines = vec![Line::styled(cut(&first, width), theme.sentence)];
+    if !has_room_beside && !apart.is_empty() {
+        lines.push(Line::styled(format!("  {}", cut_middle(apart, width.saturating_sub(2))), theme.sentence));
+    }
     if alone && !is_whole {
         lines.extend(command_line(&victim.command, theme, (width, rows)));
     }
     let whose = if victim.yours { "yours".to_owned() } else { format!("{}'s", victim.user) };
-    let now = model.snapshot().map(|snapshot| snapshot.taken_at);
-    let since = match victim.started_at.zip(now) {
-        Some((then, now)) => format!("started {} ago", then.age_at(now)),
-        None => "start unknown".to_owned(),
-    };
+    let since = age(model, victim).map_or("start unknown".to_owned(), |age| format!("started {age} ago"));
     let mut facts = format!("{whose} · {since} · {}", victim.holding());
     let together = model.snapshot().and_then(|snapshot| Some((together(snapshot, victim.key)?, snapshot)));
     if let Some((bytes, snapshot)) = together

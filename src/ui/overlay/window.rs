@@ -39,7 +39,7 @@ impl Window {
         let over = self.place.unwrap_or_else(|| Window::centered(&self.lines, width, picture.area()));
         picture.blank(over);
         let title = cut(&format!(" {} ", self.title), usize::from(over.width.saturating_sub(2)));
-        let block = pane::frame(theme, Span::styled(title, theme.title), true);
+        let block = pane::frame_on_top(theme, Span::styled(title, theme.title));
         let inner = block.inner(over);
         picture.frame(over, block);
         let inner = Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner };

@@ -1,6 +1,5 @@
 //! Owns a terminal that tests can look at.
 
-use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Position;
 
 use super::*;
@@ -25,7 +24,7 @@ impl Terminal {
         }
         let parts = picture.differences(&self.shown.picture);
         let mut written = Vec::new();
-        self.shown.show(picture, &mut CrosstermBackend::new(&mut written)).unwrap();
+        self.shown.show(picture, &mut Pen::new(&mut written, true)).unwrap();
         self.screen.process(&written);
         parts.iter().map(|part| usize::from(part.height)).sum()
     }
@@ -40,9 +39,28 @@ impl Terminal {
     }
 
     fn look(&self, place: Position) -> impl PartialEq + std::fmt::Debug {
-        let cell = self.screen.screen().cell(place.y, place.x).unwrap();
-        let text = if cell.has_contents() { cell.contents() } else { " " };
-        let weight = (cell.bold(), cell.dim(), cell.italic());
-        (text.to_owned(), cell.fgcolor(), cell.bgcolor(), weight, cell.underline(), cell.inverse())
+        look(self.screen.screen(), place)
     }
+}
+
+/// What can be seen of a cell: where there is no character, neither its color nor its weight.
+pub(super) fn look(screen: &vt100::Screen, place: Position) -> impl PartialEq + std::fmt::Debug {
+    let cell = screen.cell(place.y, place.x).unwrap();
+    let text = if cell.has_contents() { cell.contents() } else { " " };
+    let is_bare = text == " " && !cell.inverse() && !cell.underline();
+    let fg = if is_bare { vt100::Color::Default } else { cell.fgcolor() };
+    let weight = if is_bare { (false, false, false) } else { (cell.bold(), cell.dim(), cell.italic()) };
+    (text.to_owned(), fg, cell.bgcolor(), weight, cell.underline(), cell.inverse())
+}
+
+/// How many bytes it takes to show one screen after the other, but for the first.
+pub(crate) fn bytes_between(screens: &[Picture], has_escapes: bool) -> usize {
+    let Some(first) = screens.first() else { return 0 };
+    let (mut shown, mut written) = (Shown::blank(first.area()), Vec::new());
+    shown.show(first.clone(), &mut Pen::new(&mut written, has_escapes)).unwrap();
+    let of_first = written.len();
+    for picture in screens {
+        shown.show(picture.clone(), &mut Pen::new(&mut written, has_escapes)).unwrap();
+    }
+    written.len() - of_first
 }

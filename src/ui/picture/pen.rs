@@ -1,0 +1,374 @@
+//! Owns how cells become bytes: over a slow line every one of them is waited for. Attributes and colors change in one
+//! sequence that holds only what changes, and of the ways to a place the shortest is taken.
+
+use std::fmt::Write as _;
+use std::io;
+
+use crossterm::style::Colored;
+use ratatui::backend::{Backend, CrosstermBackend};
+use ratatui::buffer::{Buffer, Cell};
+use ratatui::style::{Color, Modifier};
+use unicode_width::UnicodeWidthStr;
+
+/// Writes cells to a terminal.
+#[derive(Debug)]
+pub struct Pen<W: io::Write> {
+    terminal: W,
+    /// Whether the terminal understands escape sequences: a console of an old Windows does not.
+    has_escapes: bool,
+    has_colors: bool,
+    /// The columns of the terminal.
+    columns: u16,
+}
+
+/// The style that is in effect on the terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ink {
+    fg: Color,
+    bg: Color,
+    modifier: Modifier,
+}
+
+/// As terminals begin.
+const PLAIN: Ink = Ink { fg: Color::Reset, bg: Color::Reset, modifier: Modifier::empty() };
+
+/// What can be seen where there is no character.
+const SEEN_ON_BLANKS: Modifier = Modifier::REVERSED
+    .union(Modifier::UNDERLINED)
+    .union(Modifier::CROSSED_OUT)
+    .union(Modifier::SLOW_BLINK)
+    .union(Modifier::RAPID_BLINK);
+
+/// Attributes, the numbers that turn them on, and the numbers that turn them off; one turns off two of them.
+const ATTRIBUTES: [(Modifier, u8, u8); 9] = [
+    (Modifier::BOLD, 1, 22),
+    (Modifier::DIM, 2, 22),
+    (Modifier::ITALIC, 3, 23),
+    (Modifier::UNDERLINED, 4, 24),
+    (Modifier::SLOW_BLINK, 5, 25),
+    (Modifier::RAPID_BLINK, 6, 25),
+    (Modifier::REVERSED, 7, 27),
+    (Modifier::HIDDEN, 8, 28),
+    (Modifier::CROSSED_OUT, 9, 29),
+];
+
+impl<W: io::Write> Pen<W> {
+    /// A pen for a terminal; without escape sequences it goes the way of crossterm, which knows the calls of old consoles.
+    pub fn new(terminal: W, has_escapes: bool) -> Pen<W> {
+        Pen { terminal, has_escapes, has_colors: !Colored::ansi_color_disabled_memoized(), columns: 0 }
+    }
+
+    /// The terminal has so many columns from now on.
+    pub(super) fn is_wide(&mut self, columns: u16) {
+        self.columns = columns;
+    }
+
+    /// Where to write what is no cell.
+    pub fn terminal(&mut self) -> &mut W {
+        &mut self.terminal
+    }
+
+    /// Writes where two pictures of the same part of the screen differ, and leaves the terminal in its own style.
+    pub(super) fn draw<'a>(&mut self, parts: impl Iterator<Item = (&'a Buffer, &'a Buffer)>) -> io::Result<()> {
+        if !self.has_escapes {
+            let cells = parts.flat_map(|(then, now)| then.diff_iter(now));
+            return CrosstermBackend::new(&mut self.terminal).draw(cells);
+        }
+        let mut frame = Frame { written: String::new(), at: None, ink: PLAIN, columns: self.columns };
+        for (then, now) in parts {
+            frame.write(then, now, self.has_colors);
+        }
+        frame.change_to(PLAIN);
+        self.terminal.write_all(frame.written.as_bytes())
+    }
+}
+
+/// What is written for one picture, and how the terminal stands after it.
+#[derive(Debug)]
+struct Frame {
+    written: String,
+    /// The cursor's place: its row, and its column where every terminal agrees on it.
+    at: Option<(Option<u16>, u16)>,
+    ink: Ink,
+    columns: u16,
+}
+
+impl Frame {
+    fn write(&mut self, then: &Buffer, now: &Buffer, has_colors: bool) {
+        let changed: Vec<(u16, u16)> = then.diff_iter(now).map(|(x, y, _)| (x, y)).collect();
+        for row in changed.chunk_by(|one, other| one.1 == other.1) {
+            let Some((_, y)) = row.first() else { continue };
+            let columns: Vec<u16> = row.iter().map(|(x, _)| *x).collect();
+            self.write_row(&Row { cells: now, y: *y, has_colors }, &columns);
+        }
+    }
+
+    /// Writes the cells of these columns. Blanks are erased where that is shorter.
+    fn write_row(&mut self, row: &Row<'_>, columns: &[u16]) {
+        let end = row.cells.area.right();
+        let blank_from = (row.cells.area.x..end).rev().take_while(|x| row.is_plain_blank(*x)).last().unwrap_or(end);
+        let mut rest = columns.iter().copied().peekable();
+        while let Some(x) = rest.next() {
+            self.fill_gap(row, x);
+            self.go_to(x, row.y);
+            if x >= blank_from && end == self.columns && usize::from(end - x) > ERASE_LINE.len() {
+                self.change_to(PLAIN);
+                self.written.push_str(ERASE_LINE);
+                return;
+            }
+            let blanks = (x..end).take_while(|x| row.is_plain_blank(*x)).count();
+            let run = u16::try_from(blanks).unwrap_or(0);
+            let mut last = x;
+            while let Some(next) = rest.next_if(|next| *next < x + run) {
+                last = next;
+            }
+            let count = if run == 0 { 1 } else { last - x + 1 };
+            let least = if rest.peek().is_some() { LEAST_JUMPED } else { LEAST_ERASED };
+            if count >= least {
+                self.change_to(PLAIN);
+                let _ = write!(self.written, "\x1b[{count}X");
+            } else {
+                (x..x + count).for_each(|x| self.put(row, x));
+            }
+        }
+    }
+
+    /// Writes what lies between the cursor and a column of its row again, where that is shorter than to jump over it.
+    fn fill_gap(&mut self, row: &Row<'_>, to: u16) {
+        let Some((Some(from), y)) = self.at else { return };
+        if y != row.y || from >= to {
+            return;
+        }
+        let cells: Option<Vec<&Cell>> = (from..to).map(|x| row.cells.cell((x, row.y))).collect();
+        let Some(cells) = cells else { return };
+        let jump = way_to(self.at, (to, y)).len();
+        let is_plain = cells.iter().all(|cell| cell.symbol().width() == 1 && self.can_write(cell, row.has_colors));
+        if is_plain && cells.iter().map(|cell| cell.symbol().len()).sum::<usize>() <= jump {
+            (from..to).for_each(|x| self.put(row, x));
+        }
+    }
+
+    fn go_to(&mut self, x: u16, y: u16) {
+        if self.at != Some((Some(x), y)) {
+            self.written.push_str(&way_to(self.at, (x, y)));
+            self.at = Some((Some(x), y));
+        }
+    }
+
+    /// Writes a cell where the cursor is.
+    fn put(&mut self, row: &Row<'_>, x: u16) {
+        let Some(cell) = row.cells.cell((x, row.y)) else { return };
+        if !self.can_write(cell, row.has_colors) {
+            self.change_to(ink_of(cell, row.has_colors));
+        }
+        self.written.push_str(cell.symbol());
+        // Not every terminal agrees on how wide a wide character is, and on where the cursor stands behind the last column.
+        let next = x + 1;
+        let is_sure = cell.symbol().width() == 1;
+        self.at = (next < self.columns).then_some((is_sure.then_some(next), row.y));
+    }
+
+    /// Whether a cell looks right in the style that is in effect: of a blank much can't be seen.
+    fn can_write(&self, cell: &Cell, has_colors: bool) -> bool {
+        let ink = ink_of(cell, has_colors);
+        let seen = |of: Ink| (of.bg, of.modifier.intersection(SEEN_ON_BLANKS));
+        let is_blank = cell.symbol() == " " && seen(ink).1.is_empty();
+        ink == self.ink || is_blank && seen(ink) == seen(self.ink)
+    }
+
+    /// Changes the style, in the shorter of two ways: by what differs, or from the beginning.
+    fn change_to(&mut self, ink: Ink) {
+        if self.ink == ink {
+            return;
+        }
+        let (by_parts, anew) = (sequence(self.ink, ink, ""), sequence(PLAIN, ink, "0"));
+        let anew = if ink == PLAIN { "\x1b[m".to_owned() } else { anew };
+        self.written.push_str(if anew.len() < by_parts.len() { &anew } else { &by_parts });
+        self.ink = ink;
+    }
+}
+
+/// A row of the picture that is written.
+struct Row<'a> {
+    cells: &'a Buffer,
+    y: u16,
+    has_colors: bool,
+}
+
+impl Row<'_> {
+    /// Whether erasing leaves the same as writing.
+    fn is_plain_blank(&self, x: u16) -> bool {
+        self.cells.cell((x, self.y)).is_some_and(|cell| {
+            let ink = ink_of(cell, self.has_colors);
+            cell.symbol() == " " && ink.bg == Color::Reset && !ink.modifier.intersects(SEEN_ON_BLANKS)
+        })
+    }
+}
+
+const ERASE_LINE: &str = "\x1b[K";
+
+/// From so many blanks on it is shorter to erase them, and to go on behind them.
+const LEAST_ERASED: u16 = 6;
+const LEAST_JUMPED: u16 = 10;
+
+fn ink_of(cell: &Cell, has_colors: bool) -> Ink {
+    let (fg, bg) = if has_colors { (cell.fg, cell.bg) } else { (Color::Reset, Color::Reset) };
+    Ink { fg, bg, modifier: cell.modifier }
+}
+
+/// The shortest way to a place. Within a row it names the column: a distance would be wrong behind a character of
+/// doubtful width.
+fn way_to(from: Option<(Option<u16>, u16)>, (x, y): (u16, u16)) -> String {
+    let column = if x == 0 { "\r".to_owned() } else { format!("\x1b[{}G", x + 1) };
+    let anywhere = if x == 0 { format!("\x1b[{}H", y + 1) } else { format!("\x1b[{};{}H", y + 1, x + 1) };
+    let by_lines = match from {
+        Some((_, row)) if row == y => column,
+        Some((_, row)) if row < y => {
+            let lines = "\r\n".repeat(usize::from(y - row));
+            if x == 0 { lines } else { lines + &column }
+        }
+        _ => return anywhere,
+    };
+    if by_lines.len() < anywhere.len() { by_lines } else { anywhere }
+}
+
+/// The sequence from one style to another; `first` stands before its numbers.
+fn sequence(from: Ink, to: Ink, first: &str) -> String {
+    let mut numbers: Vec<String> = if first.is_empty() { Vec::new() } else { vec![first.to_owned()] };
+    let mut kept = from.modifier;
+    for (attribute, _, off) in ATTRIBUTES {
+        let goes = from.modifier.contains(attribute) && !to.modifier.contains(attribute);
+        if goes && kept.contains(attribute) {
+            numbers.push(off.to_string());
+            // What the same number turns off has to be turned on again.
+            ATTRIBUTES.iter().filter(|(.., other)| *other == off).for_each(|(other, ..)| kept.remove(*other));
+        }
+    }
+    let on = ATTRIBUTES.iter().filter(|(attribute, ..)| to.modifier.contains(*attribute) && !kept.contains(*attribute));
+    numbers.extend(on.map(|(_, on, _)| on.to_string()));
+    if from.fg != to.fg {
+        numbers.push(color(to.fg, 30));
+    }
+    if from.bg != to.bg {
+        numbers.push(color(to.bg, 40));
+    }
+    format!("\x1b[{}m", numbers.join(";"))
+}
+
+/// A color as a number, from 30 on of characters and from 40 on of what is behind them.
+fn color(color: Color, base: u8) -> String {
+    let named = |at: u8| (base + at).to_string();
+    let bright = |at: u8| (base + 60 + at).to_string();
+    match color {
+        Color::Reset => named(9),
+        Color::Black => named(0),
+        Color::Red => named(1),
+        Color::Green => named(2),
+        Color::Yellow => named(3),
+        Color::Blue => named(4),
+        Color::Magenta => named(5),
+        Color::Cyan => named(6),
+        Color::Gray => named(7),
+        Color::DarkGray => bright(0),
+        Color::LightRed => bright(1),
+        Color::LightGreen => bright(2),
+        Color::LightYellow => bright(3),
+        Color::LightBlue => bright(4),
+        Color::LightMagenta => bright(5),
+        Color::LightCyan => bright(6),
+        Color::White => bright(7),
+        Color::Indexed(index) => format!("{};5;{index}", base + 8),
+        Color::Rgb(red, green, blue) => format!("{};2;{red};{green};{blue}", base + 8),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use ratatui::layout::Rect;
+    use ratatui::style::Style;
+
+    use super::super::testing::look;
+    use super::*;
+
+    /// A color of every kind.
+    const COLORS: [Color; 8] = [
+        Color::Reset,
+        Color::Red,
+        Color::LightGreen,
+        Color::White,
+        Color::DarkGray,
+        Color::Indexed(3),
+        Color::Indexed(173),
+        Color::Rgb(1, 200, 30),
+    ];
+    const SYMBOLS: [&str; 7] = [" ", " ", "a", "─", "模", "…", "x"];
+
+    type Piece = (u16, u16, u16, usize, usize, usize, u16);
+
+    fn picture(pieces: &[Piece], area: Rect) -> Buffer {
+        let mut buffer = Buffer::empty(area);
+        for (x, y, length, symbol, fg, bg, modifier) in pieces {
+            let modifier = Modifier::from_bits_truncate(*modifier);
+            let style = Style::new().fg(COLORS[*fg]).bg(COLORS[*bg]).add_modifier(modifier);
+            // Nothing covers half of a wide character: ratatui and terminals do not agree on what then stays.
+            let (x, columns) = (2 * x, usize::from(2 * length).min(usize::from(area.width - 2 * x)));
+            buffer.set_stringn(x, *y, SYMBOLS[*symbol].repeat(columns), columns, style);
+        }
+        // The emulator knows a cell as bold or as dim, not as both.
+        for cell in buffer.content.iter_mut().filter(|cell| cell.modifier.contains(Modifier::BOLD)) {
+            cell.modifier.remove(Modifier::DIM);
+        }
+        buffer
+    }
+
+    fn pieces() -> impl Strategy<Value = Vec<Piece>> {
+        let color = 0..COLORS.len();
+        let piece = (0_u16..20, 0_u16..9, 1_u16..20, 0..SYMBOLS.len(), color.clone(), color, 0_u16..512);
+        prop::collection::vec(piece, 0..12)
+    }
+
+    fn written(part: (&Buffer, &Buffer), has_escapes: bool) -> Vec<u8> {
+        let mut written = Vec::new();
+        let mut pen = Pen::new(&mut written, has_escapes);
+        pen.is_wide(40);
+        pen.draw(std::iter::once(part)).unwrap();
+        written
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(150))]
+
+        #[test]
+        fn a_terminal_shows_what_it_shows_by_ratatuis_own_way(
+            story in prop::collection::vec((pieces(), any::<bool>()), 1..6)
+        ) {
+            let whole = Rect::new(0, 0, 40, 9);
+            let mut now = Buffer::empty(whole);
+            let mut bit_by_bit = vt100::Parser::new(whole.height, whole.width, 0);
+            for (pieces, only_a_part) in story {
+                let then = now.clone();
+                now = picture(&pieces, whole);
+                // A part of the screen is written as the whole is.
+                let part = Rect::new(6, 2, 20, 4);
+                let part = if only_a_part { part } else { whole };
+                let (then_part, now_part) = (cut_out(&then, part), cut_out(&now, part));
+                now = then.clone();
+                super::super::put(&mut now, &now_part);
+                bit_by_bit.process(&written((&then_part, &now_part), true));
+                let mut as_a_whole = vt100::Parser::new(whole.height, whole.width, 0);
+                as_a_whole.process(&written((&Buffer::empty(whole), &now), false));
+                for place in whole.positions() {
+                    let [own, other] = [&bit_by_bit, &as_a_whole].map(|one| look(one.screen(), place));
+                    prop_assert_eq!(own, other, "{}", place);
+                }
+            }
+        }
+    }
+
+    fn cut_out(of: &Buffer, part: Rect) -> Buffer {
+        let mut cells = Buffer::empty(part);
+        super::super::put(&mut cells, of);
+        cells
+    }
+}
