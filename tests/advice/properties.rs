@@ -172,7 +172,7 @@ fn why_not_enough(planned: &PlannedFix, short: Option<Bytes>, fit: Option<&FitAd
         return Some("the model does not fit with it".to_owned());
     }
     // A smaller file has other weights.
-    let keeps_its_weights = !planned.parts.contains(&FixId::SMALLER_QUANTISATION);
+    let keeps_its_weights = !planned.parts.iter().chain([&planned.fix]).any(|fix| *fix == FixId::SMALLER_QUANTISATION);
     if let (true, Some(share), Some((least, capacity))) =
         (keeps_its_weights, share_set_by(planned), fit.and_then(least_in_the_share))
         && share * capacity.0 as f64 + ROUNDING.0 as f64 <= least.0 as f64

@@ -83,7 +83,7 @@ fn number(text: &str) -> Option<f64> {
 }
 
 /// An option's value on a command line, in any of its spellings.
-fn option_of(line: &str, name: &str, takes_value: bool) -> Option<String> {
+pub(super) fn option_of(line: &str, name: &str, takes_value: bool) -> Option<String> {
     let own = [name];
     let same = kin(line).and_then(|kin| kin.spellings(name));
     let mut spellings = same.unwrap_or(&own).iter().map(|one| regex::escape(one));

@@ -23,6 +23,7 @@ const CHANGES: &[NamedChange] = &[
         &["-c", "--max-model-len", "--context-length", "OLLAMA_CONTEXT_LENGTH", "max_length"],
         &["shorter-context", "max-model-len"],
     ),
+    named("one request", &["-np"], &["fewer-sequences"]),
     named("KV cache in", &["-ctk", "--kv-cache-dtype", "OLLAMA_KV_CACHE_TYPE"], &["quantised-kv-cache"]),
     named("layers on the GPU", &["-ngl", "num_gpu"], &["offload-fewer-layers"]),
     named("a larger pool", &["--mem-fraction-static"], &["raise-utilization"]),
