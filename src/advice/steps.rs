@@ -198,7 +198,7 @@ impl Collected {
             && withheld_by(FixId::LOOK_THERE, outlook).is_none();
         // What the log shows the others to be is known: the run's own workers, for one.
         let is_known = self.offers.iter().any(|offer| offer.shown.is_some() && offer.is_answer);
-        if is_asked && !is_known && !self.offers.iter().any(|offer| order::is_about_others(&offer.planned)) {
+        if is_asked && !is_known && !self.offers.iter().any(is_certain_about_others) {
             self.offers.extend(look::who_uses_it(case).map(Offer::of));
         }
         self.leave_out(&self.replaced(case.situation.fixes), "another step is the same change");
@@ -239,6 +239,11 @@ impl Collected {
 /// The sign because of which a fix changes nothing.
 fn withheld_by<'o>(fix: FixId, outlook: &Outlook<'o, '_>) -> Option<&'o Shown> {
     outlook.case.log.signs.iter().find(|sign| sign.withholds.contains(&fix))
+}
+
+/// Whether a step deals with who uses the GPU, whichever of several it is.
+fn is_certain_about_others(offer: &Offer) -> bool {
+    offer.planned.condition.is_none() && order::is_about_others(&offer.planned)
 }
 
 /// Whether a step is about processes, other GPUs or another try rather than a change of the run.

@@ -163,7 +163,9 @@ fn refuted_steps(advice: &Advice) -> Vec<String> {
 }
 
 fn why_not_enough(planned: &PlannedFix, short: Option<Bytes>, fit: Option<&FitAdvice>) -> Option<String> {
-    if let (Some(frees), Some(short)) = (planned.frees_bytes, short)
+    // On another of the GPUs that the log may mean, more is free than the log prints.
+    let is_of_a_candidate = planned.condition.as_deref().is_some_and(|text| text.starts_with("if your run was on GPU"));
+    if let (false, Some(frees), Some(short)) = (is_of_a_candidate, planned.frees_bytes, short)
         && frees.plus(ROUNDING) < short
     {
         return Some(format!("frees {frees}, short {short}"));

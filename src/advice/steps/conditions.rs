@@ -42,9 +42,10 @@ pub(crate) fn of_fix(fix: &Fix, outlook: &Outlook<'_, '_>) -> Holds {
 fn holds(condition: Condition, fix: &Fix, outlook: &Outlook<'_, '_>) -> Holds {
     let log = outlook.case.log;
     match condition {
-        Condition::HolderAlive => {
-            known(!outlook.case.users.is_empty(), "no process here uses memory that the run needs")
-        }
+        Condition::HolderAlive => known(
+            !outlook.case.users.is_empty() || outlook.case.candidates.iter().any(|one| !one.users.is_empty()),
+            "no process here uses memory that the run needs",
+        ),
         Condition::UsersUnknown => known(are_users_unknown(outlook), "who uses the GPU here is known"),
         Condition::OtherDeviceHasRoom => other_gpu_has_room(outlook),
         Condition::Fragmented => known(

@@ -186,8 +186,15 @@ impl Filling<'_, '_> {
             title: own.map_or(title.clone(), |own| format!("{title}: {}", own.name)),
             frees_bytes: frees.map(|(bytes, _)| bytes),
             frees_is: frees.map(|(_, is)| is),
-            enough: if room_on.is_some() { Enough::Yes } else { self.enough_by_the_model() },
-            costs: self.costs(),
+            enough: match &room_on {
+                Some(room) if room.is_shared => Enough::Likely,
+                Some(_) => Enough::Yes,
+                None => self.enough_by_the_model(),
+            },
+            costs: match &room_on {
+                Some(room) if room.is_shared => format!("shares GPU {}", room.index),
+                _ => self.costs(),
+            },
             room_on,
             steps: vec![step],
             changes,
