@@ -29,6 +29,7 @@ use super::fit::FitChoice;
 use super::naming::capitalized;
 use super::verdict::{Cause, CauseKind};
 use crate::knowledge::{Condition, Fix, FixId, Oom, Shown};
+use crate::units::Bytes;
 
 /// So many changes of the run are offered at once; more come up as these are left behind.
 const MOST_CHANGES: usize = 6;
@@ -117,6 +118,10 @@ impl Collected {
         let others = owners::wait_or_ask(outlook.case).into_iter().map(Offer::of);
         for offer in steps.chain(others) {
             match vetoes::of_process_step(&offer.planned, outlook) {
+                Some(vetoes::TOO_LARGE) if helps_beside_a_change(&offer, outlook) => {
+                    let planned = with_condition(offer.planned, "if no change of the run is enough");
+                    self.offers.push(Offer { planned, is_answer: false, ..offer });
+                }
                 Some(rule) => self.reject(offer.planned.fix, rule),
                 None => self.offers.push(offer),
             }
@@ -236,6 +241,14 @@ impl Collected {
     }
 }
 
+/// Whether an idle process uses most of what is short by the log, where the model would fit an empty GPU after a change:
+/// its weights alone are not more than the GPU has.
+fn helps_beside_a_change(offer: &Offer, outlook: &Outlook<'_, '_>) -> bool {
+    let short = outlook.case.short_by_ledger().filter(|short| *short > Bytes::ZERO);
+    let frees_most = offer.planned.frees_bytes.zip(short).is_some_and(|(frees, short)| frees >= Bytes(short.0 / 4 * 3));
+    frees_most && !offer.may_be_busy && !outlook.has_weights_beyond()
+}
+
 /// The sign because of which a fix changes nothing.
 fn withheld_by<'o>(fix: FixId, outlook: &Outlook<'o, '_>) -> Option<&'o Shown> {
     outlook.case.log.signs.iter().find(|sign| sign.withholds.contains(&fix))
@@ -271,7 +284,6 @@ mod tests {
     use crate::knowledge::diagnosis::Diagnosis;
     use crate::knowledge::fix::substitute;
     use crate::knowledge::fix::{FixCommand, Frees, Safety};
-    use crate::units::Bytes;
 
     fn fix(id: &str, when: Vec<Condition>, commands: &[(&str, &str)]) -> Fix {
         Fix {
