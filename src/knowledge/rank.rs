@@ -174,7 +174,9 @@ fn applies(recovered: &Recovered, log: &PastedLog, hit: &Hit) -> bool {
 /// System memory that ran out as well as a GPU's, or the other way round, if neither is a consequence of the other.
 fn other_memory(leading: &Finding, finding: &Finding, log: &PastedLog, run: &Run) -> Option<AlsoRanOut> {
     let memory = finding.entry.memory.filter(|memory| matches!(memory, MemoryKind::Gpu | MemoryKind::Host))?;
-    let both = leading.oom == Oom::Yes && finding.oom == Oom::Yes && !finding.entry.fallback;
+    let is_same =
+        finding.entry.refines.contains(&leading.entry.id) || leading.entry.refines.contains(&finding.entry.id);
+    let both = leading.oom == Oom::Yes && finding.oom == Oom::Yes && !finding.entry.fallback && !is_same;
     let apart = matches!(leading.entry.memory, Some(MemoryKind::Gpu | MemoryKind::Host))
         && leading.entry.memory != Some(memory);
     (both && apart).then(|| AlsoRanOut {
