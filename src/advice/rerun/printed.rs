@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     fn run(arguments: &str) -> Run {
-        Run { arguments: Some(arguments.to_owned()).into(), ..Run::default() }
+        Run { arguments: Some(arguments.to_owned()), ..Run::default() }
     }
 
     #[test]
@@ -211,7 +211,7 @@ mod tests {
              --tensor-parallel-size 4 --max-model-len 8192"
         );
         let config = Run {
-            configuration: Some("model='org/m', tokenizer='org/m', dtype=torch.bfloat16, max_seq_len=8192, tensor_parallel_size=2, quantization=None, enforce_eager=False, kv_cache_dtype=auto, served_model_name=org/m".to_owned()).into(),
+            configuration: Some("model='org/m', tokenizer='org/m', dtype=torch.bfloat16, max_seq_len=8192, tensor_parallel_size=2, quantization=None, enforce_eager=False, kv_cache_dtype=auto, served_model_name=org/m".to_owned()),
             model: Some("org/m".into()),
             ..Run::default()
         };

@@ -40,9 +40,8 @@ const OF_ENGINE: [&Knob; 3] = [&kv_type::KNOB, &context::KNOB, &share::KNOB];
 pub(crate) fn step(plan: &[PlannedFix], outlook: &Outlook<'_, '_>) -> Found {
     let case = outlook.case;
     let is_enough = |step: &&PlannedFix| step.enough.may_be_enough() || step.enough == Enough::WithOthers;
-    let (has_enough, has_slow) = match plan.iter().filter(is_enough).partition::<Vec<_>, _>(|step| !is_slow(step)) {
-        (quick, slow) => (!quick.is_empty(), !slow.is_empty()),
-    };
+    let has_enough = plan.iter().filter(is_enough).any(|step| !is_slow(step));
+    let has_slow = plan.iter().filter(is_enough).any(is_slow);
     let was_tried = case.situation.tried.contains(&FixId::CHANGE_TOGETHER);
     let may_ask = !has_enough && !was_tried && !outlook.can_run_again && !outlook.is_beside_share();
     let fit = case.fit_ahead().filter(|fit| may_ask && fit.fits == Some(false));
