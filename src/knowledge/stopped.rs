@@ -13,7 +13,7 @@ static WORKS: Expression =
     Expression::new(r"\d\d:\d\d:\d\d|\b[0-9]{1,3}%|(?i-u:\b(?:epoch|step|iter(?:ation)?|loss)\b)");
 /// What ends a log with a reason of its own.
 static FAILED: Expression = Expression::new(
-    r"(?i-u:traceback|\berror|exception|\bfatal|\bpanic|\bfail|abort|core dumped|segmentation|signal \d|killed|refused|denied|not found|cannot|usage:)",
+    r"(?i-u:traceback|error|exception|\bfatal|\bpanic|\bfail|abort|core dumped|segmentation|signal \d|killed|refused|denied|not found|cannot|usage:)",
 );
 /// What says that the work is done.
 static DONE: Expression = Expression::new(
