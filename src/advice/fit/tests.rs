@@ -128,7 +128,7 @@ fn steps_are_filled_with_what_fits() {
     let command = |fix: FixId| step(fix).steps[0].command.clone().unwrap();
     assert_eq!(
         command(FixId::SHORTER_CONTEXT),
-        "llama-server -m /m/Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf -ngl 99 -c 44032"
+        "llama-server -m /m/Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf -ngl 33 -c 44032"
     );
     assert!(step(FixId::SHORTER_CONTEXT).may_be_enough);
     assert_eq!(step(FixId::SHORTER_CONTEXT).frees_is, Some(Is::Fact));

@@ -180,7 +180,7 @@ fn of_llama_cpp(run: &Run) -> Vec<(String, Option<String>)> {
     let mut keep =
         |name: &str, value: Option<String>| options.extend(value.map(|value| (name.to_owned(), Some(value))));
     keep("--port", printed("port").filter(|port| *port != "8080").cloned());
-    keep("-ngl", run.layers_offloaded.map(|(on, all)| if on >= all { "99".to_owned() } else { on.to_string() }));
+    keep("-ngl", run.layers_offloaded.map(|(on, _)| on.to_string()));
     keep("-c", printed("n_ctx").cloned());
     // Nobody set the number of requests where they share one cache: given, it would divide the context.
     let is_shared = printed("kv_unified").is_some_and(|value| value == "true");
