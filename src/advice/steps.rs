@@ -26,7 +26,6 @@ use self::outlook::Outlook;
 use self::planned::{Enough, NotOffered, PlannedFix};
 use super::case::Case;
 use super::fit::FitChoice;
-use super::naming::capitalized;
 use super::verdict::{Cause, CauseKind};
 use crate::knowledge::{Condition, Fix, FixId, Oom, Shown};
 use crate::units::Bytes;
@@ -119,7 +118,7 @@ impl Collected {
         for offer in steps.chain(others) {
             match vetoes::of_process_step(&offer.planned, outlook) {
                 Some(vetoes::TOO_LARGE) if helps_beside_a_change(&offer, outlook) => {
-                    let planned = with_condition(offer.planned, "if no change of the run is enough");
+                    let planned = offer.planned.only("if no change of the run is enough");
                     self.offers.push(Offer { planned, is_answer: false, ..offer });
                 }
                 Some(rule) => self.reject(offer.planned.fix, rule),
@@ -144,9 +143,7 @@ impl Collected {
         match fixes::filled(fix, outlook.case) {
             Ok(planned) => {
                 let planned = match condition {
-                    Some(condition) => {
-                        PlannedFix { is_of_a_version: of_sign.is_some(), ..with_condition(planned, condition) }
-                    }
+                    Some(condition) => PlannedFix { is_of_a_version: of_sign.is_some(), ..planned.only(condition) },
                     None => planned,
                 };
                 let because = sign.map(|sign| sign.that.clone());
@@ -262,13 +259,6 @@ fn is_certain_about_others(offer: &Offer) -> bool {
 /// Whether a step is about processes, other GPUs or another try rather than a change of the run.
 fn is_about_the_machine(step: &PlannedFix) -> bool {
     step.is_about_a_process() || step.room_on.is_some() || FixId::WITHOUT_FILE.contains(&step.fix)
-}
-
-/// The step with its condition, which log and machine do not decide, in front of what to do.
-fn with_condition(planned: PlannedFix, condition: &str) -> PlannedFix {
-    let title = format!("{}, {condition}", planned.title);
-    let planned = planned.with_condition(&format!("{}: ", capitalized(condition)));
-    PlannedFix { title, condition: Some(condition.to_owned()), ..planned }
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use super::order::Offer;
 use super::outlook::Outlook;
 use super::planned::{Enough, PlannedFix, Step};
 use super::template::step_of;
-use super::with_condition;
 use crate::advice::case::{Candidate, Case, OtherRank};
 use crate::advice::figures::is_negligible;
 use crate::advice::machine::place::Place;
@@ -64,7 +63,7 @@ fn on_candidate(candidate: &Candidate<'_>, fix: &Fix, case: &Case<'_>) -> Option
     let offer = if short > Bytes::ZERO { offers.find(is_enough)? } else { return None };
     let condition = format!("if your run was on GPU {}", device.index);
     let planned = PlannedFix { enough: Enough::Likely, ..offer.planned };
-    Some(Offer { planned: with_condition(planned, &condition), ..offer })
+    Some(Offer { planned: planned.only(&condition), ..offer })
 }
 
 fn on_gpu(fix: &Fix, case: &Case<'_>, place: &Place<'_>, users: &[User<'_>], short: Option<Bytes>) -> Vec<Offer> {
