@@ -110,6 +110,7 @@ pub(crate) mod testing {
             run: crate::knowledge::run::Run::default(),
             signs: vec![],
             own_options: vec![],
+            just_stops: false,
             is_shortened: false,
         }
     }

@@ -27,6 +27,7 @@ mod release;
 pub mod run;
 pub mod settings;
 pub mod sign;
+mod stopped;
 #[cfg(test)]
 mod tests;
 pub mod version;
@@ -122,8 +123,9 @@ impl KnowledgeBase {
         let of_limit = diagnosis.run.limit.into_iter().flat_map(|limit| &limit.fixes);
         let of_signs = diagnosis.signs.iter().flat_map(|sign| &sign.fixes);
         let of_entry = entry.into_iter().flat_map(|entry| &entry.fixes);
+        let of_end = diagnosis.just_stops.then(|| stopped::fixes(&diagnosis.run)).into_iter().flatten();
         let mut fixes: Vec<Fix> = Vec::new();
-        for id in of_limit.chain(of_entry).chain(of_signs) {
+        for id in of_limit.chain(of_entry).chain(of_signs).chain(of_end) {
             if fixes.iter().all(|fix| fix.id != *id) {
                 fixes.extend(self.fix(*id).cloned());
             }

@@ -6,6 +6,7 @@ use super::headline;
 use super::ledger::{Ledger, at_least};
 use super::naming::apart;
 use super::other_gpu::RoomOn;
+use super::phrases::is_about_pinning;
 use super::steps::planned::PlannedFix;
 use super::verdict::{Cause, CauseKind};
 use crate::knowledge::diagnosis::{MemoryKind, Oom};
@@ -132,6 +133,7 @@ fn ran_out(case: &Case<'_>, causes: &[Cause]) -> &'static str {
         (Some(TooBig), Some(MemoryKind::Unified)) => "TOO LARGE FOR ITS MEMORY",
         (_, Some(MemoryKind::Unified)) => "NOT ENOUGH MEMORY",
         (Some(TooBig), _) => "TOO LARGE",
+        (_, Some(MemoryKind::Gpu)) if is_about_pinning(case.log) => "NO PINNED MEMORY",
         (_, Some(MemoryKind::Gpu)) => "NOT ENOUGH VRAM",
         (_, None) => "OUT OF MEMORY",
     }

@@ -53,6 +53,13 @@ pub struct OtherRank<'a> {
     pub users: Vec<User<'a>>,
 }
 
+/// One of several GPUs that the log may mean, with who uses it.
+#[derive(Debug)]
+pub struct Candidate<'a> {
+    pub place: Place<'a>,
+    pub users: Vec<User<'a>>,
+}
+
 /// One failure with everything that follows for it from log and machine.
 #[derive(Debug)]
 pub struct Case<'a> {
@@ -60,6 +67,8 @@ pub struct Case<'a> {
     pub log: &'a Diagnosis,
     pub place: Place<'a>,
     pub other_ranks: Vec<OtherRank<'a>>,
+    /// The GPUs that the log may mean, where it is from here and does not tell which.
+    pub candidates: Vec<Candidate<'a>>,
     /// Processes that may be the run, started again.
     pub retries: Vec<Retry<'a>>,
     /// The run, started again, where only one process may be it.
@@ -107,6 +116,7 @@ impl<'a> Case<'a> {
         let capacity = ledger.as_ref().and_then(|ledger| ledger.capacity_bytes);
         Case {
             other_ranks: other_ranks.iter().map(|log| other_rank(log, &situation)).collect(),
+            candidates: candidates(&situation, &place),
             blamed: processes::blamed(log, &place).into_iter().cloned().collect(),
             users: processes::users(&situation, &place),
             largest_foreign: processes::largest_foreign(&situation, &place),
@@ -249,6 +259,21 @@ impl<'a> Case<'a> {
     pub fn gone(&self) -> Option<&Named<'a>> {
         self.blamed.iter().find(|named| named.is_gone())
     }
+}
+
+/// Each of the GPUs that the log may mean, as if it meant that one.
+fn candidates<'a>(situation: &Situation<'a>, place: &Place<'a>) -> Vec<Candidate<'a>> {
+    // An engine that finds its share in use says that others use it; any other run may have filled the GPU itself.
+    let is_open = engine::more_than_is_free(situation.diagnosis)
+        && place.is_here()
+        && place.device.is_none()
+        && !place.named.iter().any(Named::is_alive);
+    let meant = if is_open { place.candidates.as_slice() } else { &[] };
+    let each = meant.iter().map(|device| {
+        let place = Place { device: Some(device), candidates: Vec::new(), ..place.clone() };
+        Candidate { users: processes::users(situation, &place), place }
+    });
+    each.collect()
 }
 
 fn other_rank<'a>(log: &'a Diagnosis, situation: &Situation<'a>) -> OtherRank<'a> {

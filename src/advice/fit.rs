@@ -209,6 +209,15 @@ fn headroom(engine: &Engine, estimate: &Estimate) -> Bytes {
     }
 }
 
+/// The build of llama.cpp from which `-fa` takes on, off or auto
+/// (<https://github.com/ggml-org/llama.cpp/pull/15434>, checked 2026-11-23).
+const FLASH_ATTENTION_TAKES_A_VALUE: &str = "6325";
+
+/// Flags as an older build takes them: flash attention is off there unless a bare `-fa` asks for it.
+fn as_older(flags: &str) -> String {
+    flags.replace("-fa on", "-fa").replace(" -fa off", "").replace("-fa off ", "")
+}
+
 /// The choices that fit, best first; and what would fit instead where all of them are poor.
 fn choices(
     diagnosis: &Diagnosis,
@@ -222,6 +231,9 @@ fn choices(
     let instead = if is_poor { offers::instead(known, *run.engine, run.card) } else { Vec::new() };
     let choices = fitting.iter().take(MOST_CHOICES).map(|choice| offers::said(choice, run, room.free));
     let mut choices: Vec<FitChoice> = choices.collect();
+    if diagnosis.run.is_before("llama.cpp", FLASH_ATTENTION_TAKES_A_VALUE) {
+        choices.iter_mut().filter_map(|choice| choice.flags.as_mut()).for_each(|flags| *flags = as_older(flags));
+    }
     if setup::context(diagnosis).is_none() {
         // What they free follows from an assumption.
         choices.iter_mut().filter_map(|choice| choice.frees_is.as_mut()).for_each(|is| *is = Is::About);

@@ -51,6 +51,10 @@ fn no_memory_ran_out(case: &Case<'_>) -> String {
         (Some(remark), _) if is_consequence => remark.clone(),
         (Some(remark), _) => format!("No memory ran out. {}", remark.trim_end_matches("No memory ran out.").trim_end()),
         (None, false) => "This is a known message, but no memory ran out.".to_owned(),
+        (None, true) if case.log.just_stops => {
+            "No line of this log says that memory ran out. It stops in mid-work: the kernel or the platform may have killed it."
+                .to_owned()
+        }
         (None, true) => {
             "No line of this log says that memory ran out. Paste more of it, above all the last error.".to_owned()
         }

@@ -34,7 +34,10 @@ fn shortened(case: &Case<'_>) -> Option<String> {
 /// Who sets the limit that was reached, and the command that shows it.
 fn limit(case: &Case<'_>) -> Option<String> {
     let limit = case.log.run.limit?;
-    let shown = limit.shown_by.as_ref().map_or_else(String::new, |command| format!(" Show it: {command}"));
+    let shown = limit
+        .shown_by
+        .as_ref()
+        .map_or_else(String::new, |command| format!(" Show it: {}", case.log.run.named_in(command)));
     Some(format!("Limit: {}, set by {}.{shown}", limit.name, limit.set_by))
 }
 

@@ -4,7 +4,7 @@ use super::case::Case;
 use super::figures::{contradiction, is_commit_limit_likely, run_had};
 use super::machine::place::Place;
 use super::naming::{apart, name_of_device};
-use crate::knowledge::{Diagnosis, Facts, MemoryKind};
+use crate::knowledge::{Diagnosis, Facts, FixId, MemoryKind};
 use crate::units::Bytes;
 
 /// What stands behind a number that the run gave: it counts from 0 what it may see.
@@ -25,11 +25,18 @@ pub(crate) fn gpu_in_words(place: &Place<'_>, facts: &Facts) -> String {
     }
 }
 
+/// Whether CUDA's failure was to lock RAM: VRAM may be free.
+pub(crate) fn is_about_pinning(diagnosis: &Diagnosis) -> bool {
+    let asks_to_unpin = diagnosis.signs.iter().any(|sign| sign.fixes.contains(&FixId::UNPINNED_BATCHES));
+    asks_to_unpin && diagnosis.facts.requested_bytes.is_none() && diagnosis.facts.free_bytes.is_none()
+}
+
 /// What ran out, what the run asked for and what was free, without a cause.
 pub(crate) fn plain(case: &Case<'_>) -> String {
     let facts = &case.log.facts;
     let what = match case.log.memory {
         Some(MemoryKind::Unified) => "The memory that CPU and GPU share ran out".to_owned(),
+        Some(MemoryKind::Gpu) if is_about_pinning(case.log) => "RAM could not be pinned for a batch".to_owned(),
         Some(MemoryKind::Gpu) => format!("{} ran out of VRAM", gpu_in_words(&case.place, facts)),
         _ => "Memory ran out".to_owned(),
     };

@@ -4,6 +4,7 @@
 
 mod already;
 pub(crate) mod model;
+pub(crate) mod printed;
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -82,6 +83,7 @@ const KIN: &[Kin] = &[
         models: &["--model-path", "--model"],
         greedy: &[],
     },
+    Kin { commands: &["text-generation-launcher"], program: None, models: &["--model-id"], greedy: &[] },
     Kin { commands: &["main.py"], program: None, models: &[], greedy: &["--highvram", "--gpu-only"] },
     Kin { commands: &["koboldcpp", "koboldcpp.py"], program: Some(Program::KoboldCpp), models: &[], greedy: &[] },
     // Last: what runs in the container is a program of its own.

@@ -17,10 +17,13 @@ fn of_word(word: &str) -> Option<Program> {
     Program::known(word).filter(|program| program.has(Trait::Scheduler))
 }
 
-fn of_log(diagnosis: &Diagnosis) -> Option<Program> {
+pub(crate) fn of_log(diagnosis: &Diagnosis) -> Option<Program> {
     let run = &diagnosis.run;
     if run.is_allocated() {
         return Some(Program::SLURM);
+    }
+    if run.pod.is_some() {
+        return Some(Program::KUBERNETES);
     }
     let words = [
         run.scheduler(),

@@ -26,9 +26,9 @@ use self::outlook::Outlook;
 use self::planned::{Enough, NotOffered, PlannedFix};
 use super::case::Case;
 use super::fit::FitChoice;
-use super::naming::capitalized;
 use super::verdict::{Cause, CauseKind};
 use crate::knowledge::{Condition, Fix, FixId, Oom, Shown};
+use crate::units::Bytes;
 
 /// So many changes of the run are offered at once; more come up as these are left behind.
 const MOST_CHANGES: usize = 6;
@@ -117,6 +117,10 @@ impl Collected {
         let others = owners::wait_or_ask(outlook.case).into_iter().map(Offer::of);
         for offer in steps.chain(others) {
             match vetoes::of_process_step(&offer.planned, outlook) {
+                Some(vetoes::TOO_LARGE) if helps_beside_a_change(&offer, outlook) => {
+                    let planned = offer.planned.only("if no change of the run is enough");
+                    self.offers.push(Offer { planned, is_answer: false, ..offer });
+                }
                 Some(rule) => self.reject(offer.planned.fix, rule),
                 None => self.offers.push(offer),
             }
@@ -139,9 +143,7 @@ impl Collected {
         match fixes::filled(fix, outlook.case) {
             Ok(planned) => {
                 let planned = match condition {
-                    Some(condition) => {
-                        PlannedFix { is_of_a_version: of_sign.is_some(), ..with_condition(planned, condition) }
-                    }
+                    Some(condition) => PlannedFix { is_of_a_version: of_sign.is_some(), ..planned.only(condition) },
                     None => planned,
                 };
                 let because = sign.map(|sign| sign.that.clone());
@@ -198,7 +200,7 @@ impl Collected {
             && withheld_by(FixId::LOOK_THERE, outlook).is_none();
         // What the log shows the others to be is known: the run's own workers, for one.
         let is_known = self.offers.iter().any(|offer| offer.shown.is_some() && offer.is_answer);
-        if is_asked && !is_known && !self.offers.iter().any(|offer| order::is_about_others(&offer.planned)) {
+        if is_asked && !is_known && !self.offers.iter().any(is_certain_about_others) {
             self.offers.extend(look::who_uses_it(case).map(Offer::of));
         }
         self.leave_out(&self.replaced(case.situation.fixes), "another step is the same change");
@@ -236,21 +238,27 @@ impl Collected {
     }
 }
 
+/// Whether an idle process uses most of what is short by the log, where the model would fit an empty GPU after a change:
+/// its weights alone are not more than the GPU has.
+fn helps_beside_a_change(offer: &Offer, outlook: &Outlook<'_, '_>) -> bool {
+    let short = outlook.case.short_by_ledger().filter(|short| *short > Bytes::ZERO);
+    let frees_most = offer.planned.frees_bytes.zip(short).is_some_and(|(frees, short)| frees >= Bytes(short.0 / 4 * 3));
+    frees_most && !offer.may_be_busy && !outlook.has_weights_beyond()
+}
+
 /// The sign because of which a fix changes nothing.
 fn withheld_by<'o>(fix: FixId, outlook: &Outlook<'o, '_>) -> Option<&'o Shown> {
     outlook.case.log.signs.iter().find(|sign| sign.withholds.contains(&fix))
 }
 
+/// Whether a step deals with who uses the GPU, whichever of several it is.
+fn is_certain_about_others(offer: &Offer) -> bool {
+    offer.planned.condition.is_none() && order::is_about_others(&offer.planned)
+}
+
 /// Whether a step is about processes, other GPUs or another try rather than a change of the run.
 fn is_about_the_machine(step: &PlannedFix) -> bool {
     step.is_about_a_process() || step.room_on.is_some() || FixId::WITHOUT_FILE.contains(&step.fix)
-}
-
-/// The step with its condition, which log and machine do not decide, in front of what to do.
-fn with_condition(planned: PlannedFix, condition: &str) -> PlannedFix {
-    let title = format!("{}, {condition}", planned.title);
-    let planned = planned.with_condition(&format!("{}: ", capitalized(condition)));
-    PlannedFix { title, condition: Some(condition.to_owned()), ..planned }
 }
 
 #[cfg(test)]
@@ -266,7 +274,6 @@ mod tests {
     use crate::knowledge::diagnosis::Diagnosis;
     use crate::knowledge::fix::substitute;
     use crate::knowledge::fix::{FixCommand, Frees, Safety};
-    use crate::units::Bytes;
 
     fn fix(id: &str, when: Vec<Condition>, commands: &[(&str, &str)]) -> Fix {
         Fix {

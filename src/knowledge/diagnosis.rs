@@ -79,6 +79,8 @@ pub struct Diagnosis {
     pub signs: Internal<Vec<Shown>>,
     /// The options of the run that decide how much memory it takes.
     pub own_options: Internal<Vec<OwnOption>>,
+    /// Whether no line tells of a failure and the log stops in mid-work.
+    pub just_stops: Internal<bool>,
     /// Whether parts of a very long log were left out before it was read; line numbers count what was kept.
     pub is_shortened: Internal<bool>,
 }

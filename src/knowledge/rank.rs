@@ -14,6 +14,7 @@ use super::pattern::shows;
 use super::recognize::{self, PhaseRule, ProgramTable};
 use super::run::{self, AlsoRanOut, Run, RunRule};
 use super::sign::{self, Sign};
+use super::stopped;
 use super::version::VersionRule;
 use crate::log::{PastedLog, View};
 
@@ -57,7 +58,7 @@ pub(crate) fn diagnosis(
     order.sort_by_key(|(is_masked, finding)| {
         (*is_masked, finding.oom, Reverse(finding.entry.certainty), finding.hit.line, finding.hit.column)
     });
-    let Some((_, leading)) = order.first() else { return Diagnosis::default() };
+    let Some((_, leading)) = order.first() else { return without_a_match(tables, log) };
     let mut diagnosis = answer(tables, log, leading, &order, now);
     if diagnosis.run.rank.is_some() {
         diagnosis.run.ranks = other_ranks(log, leading, &hits);
@@ -68,6 +69,15 @@ pub(crate) fn diagnosis(
     diagnosis.signs.extend(own_option::signs(&diagnosis));
     diagnosis.run.also = unmasked.find_map(|(_, finding)| other_memory(leading, finding, log, &diagnosis.run));
     diagnosis
+}
+
+/// What is left of a log without a known message: where it ran, if it stops in mid-work.
+fn without_a_match(tables: &Tables, log: &PastedLog) -> Diagnosis {
+    if !stopped::just_stops(log) {
+        return Diagnosis::default();
+    }
+    let run = run::read(&tables.runs, &tables.versions, log, log.line_count(), 0);
+    Diagnosis { just_stops: true, run: run.only_where_it_ran(), ..Diagnosis::default() }
 }
 
 /// The figures of the same message on other GPUs, if they name other processes.
@@ -164,7 +174,9 @@ fn applies(recovered: &Recovered, log: &PastedLog, hit: &Hit) -> bool {
 /// System memory that ran out as well as a GPU's, or the other way round, if neither is a consequence of the other.
 fn other_memory(leading: &Finding, finding: &Finding, log: &PastedLog, run: &Run) -> Option<AlsoRanOut> {
     let memory = finding.entry.memory.filter(|memory| matches!(memory, MemoryKind::Gpu | MemoryKind::Host))?;
-    let both = leading.oom == Oom::Yes && finding.oom == Oom::Yes && !finding.entry.fallback;
+    let is_same =
+        finding.entry.refines.contains(&leading.entry.id) || leading.entry.refines.contains(&finding.entry.id);
+    let both = leading.oom == Oom::Yes && finding.oom == Oom::Yes && !finding.entry.fallback && !is_same;
     let apart = matches!(leading.entry.memory, Some(MemoryKind::Gpu | MemoryKind::Host))
         && leading.entry.memory != Some(memory);
     (both && apart).then(|| AlsoRanOut {

@@ -173,6 +173,8 @@ pub struct Run {
     /// The versions before which its programs and libraries are, where the log shows that without printing theirs.
     #[serde(skip)]
     pub older_than: Versions,
+    /// The number of the Slurm job that it ran in.
+    pub job: Internal<Option<String>>,
     /// The Kubernetes pod that it ran in.
     pub pod: Option<String>,
     /// The Kubernetes namespace of the pod.
@@ -183,12 +185,18 @@ pub struct Run {
     pub largest: Option<Task>,
     /// The command line that the log shows.
     pub command: Option<String>,
+    /// The options that a server was started with, as it prints them: only those that differ from its defaults where
+    /// the text begins with a brace.
+    pub arguments: Internal<Option<String>>,
+    /// The settings that its engine has after that, as it prints them.
+    pub configuration: Internal<Option<String>>,
 }
 
 impl Run {
     /// Whether it ran in a job of Slurm, which chooses the GPUs.
     pub fn is_allocated(&self) -> bool {
         matches!(self.launcher.as_deref(), Some("slurm" | "srun"))
+            || self.job.is_some()
             || self.printed.keys().any(|name| name.starts_with("slurm_"))
     }
 
@@ -205,6 +213,45 @@ impl Run {
         ];
         let (_, name) = SIGNS.iter().find(|(sign, _)| self.printed.keys().any(|name| name.starts_with(sign)))?;
         Some(name)
+    }
+
+    /// The run without its model and settings: only where it ran.
+    pub(super) fn only_where_it_ran(self) -> Run {
+        let is_of_scheduler =
+            |name: &String| ["slurm_", "pbs_", "lsb_", "kubernetes_"].iter().any(|one| name.starts_with(one));
+        Run {
+            printed: self.printed.into_iter().filter(|(name, _)| is_of_scheduler(name)).collect(),
+            launcher: self.launcher,
+            job: self.job,
+            pod: self.pod,
+            namespace: self.namespace,
+            container: self.container,
+            shell: self.shell,
+            windows: self.windows,
+            platform: self.platform,
+            ..Run::default()
+        }
+    }
+
+    /// A text with what the log names in the place of the words in capitals that stand for it.
+    pub fn named_in(&self, text: &str) -> String {
+        let job = self.job.as_deref().or_else(|| {
+            let printed = ["pbs_jobid", "lsb_jobid"].into_iter().find_map(|name| self.printed.get(name));
+            printed.map(String::as_str)
+        });
+        let pod = self.pod.as_ref().map(|pod| match &self.namespace {
+            Some(namespace) => format!("{pod} -n {namespace}"),
+            None => pod.clone(),
+        });
+        let known = [("JOBID", job), ("POD", pod.as_deref()), ("UNIT", self.unit())];
+        let words = text.split_inclusive(' ').map(|word| {
+            let bare = word.trim_end();
+            match known.iter().find(|(stand_in, _)| *stand_in == bare) {
+                Some((stand_in, Some(value))) => word.replacen(stand_in, value, 1),
+                _ => word.to_owned(),
+            }
+        });
+        words.collect()
     }
 
     /// A setting or dimension that the log prints as a number.

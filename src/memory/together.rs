@@ -124,7 +124,13 @@ impl Turned {
 
     fn with(&self, proposal: Proposal, at: usize) -> Turned {
         let mut turns = self.turns.clone();
-        turns.extend(proposal.turns.into_iter().filter(|turn| self.turns.iter().all(|had| had.knob != turn.knob)));
+        for turn in proposal.turns {
+            // A proposal may turn one of them further.
+            match turns.iter_mut().find(|had| had.knob == turn.knob) {
+                Some(had) => had.to = turn.to,
+                None => turns.push(turn),
+            }
+        }
         Turned { turns, engine: proposal.engine, file: proposal.shape.or_else(|| self.file.clone()), next: at + 1 }
     }
 

@@ -164,7 +164,7 @@ fn enough_together(model: &Model, ahead: &[&PlannedFix]) -> Option<String> {
     let mut sum = Bytes::ZERO;
     for (at, planned) in ahead.iter().enumerate() {
         // Only what the driver's own figures promise is added up.
-        if planned.frees_is != Some(Is::Fact) {
+        if planned.frees_is != Some(Is::Fact) || planned.may_be_enough {
             return None;
         }
         sum = sum.plus(planned.frees_bytes.unwrap_or(Bytes::ZERO));

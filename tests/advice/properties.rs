@@ -163,7 +163,9 @@ fn refuted_steps(advice: &Advice) -> Vec<String> {
 }
 
 fn why_not_enough(planned: &PlannedFix, short: Option<Bytes>, fit: Option<&FitAdvice>) -> Option<String> {
-    if let (Some(frees), Some(short)) = (planned.frees_bytes, short)
+    // On another of the GPUs that the log may mean, more is free than the log prints.
+    let is_of_a_candidate = planned.condition.as_deref().is_some_and(|text| text.starts_with("if your run was on GPU"));
+    if let (false, Some(frees), Some(short)) = (is_of_a_candidate, planned.frees_bytes, short)
         && frees.plus(ROUNDING) < short
     {
         return Some(format!("frees {frees}, short {short}"));
@@ -172,7 +174,7 @@ fn why_not_enough(planned: &PlannedFix, short: Option<Bytes>, fit: Option<&FitAd
         return Some("the model does not fit with it".to_owned());
     }
     // A smaller file has other weights.
-    let keeps_its_weights = !planned.parts.contains(&FixId::SMALLER_QUANTISATION);
+    let keeps_its_weights = !planned.parts.iter().chain([&planned.fix]).any(|fix| *fix == FixId::SMALLER_QUANTISATION);
     if let (true, Some(share), Some((least, capacity))) =
         (keeps_its_weights, share_set_by(planned), fit.and_then(least_in_the_share))
         && share * capacity.0 as f64 + ROUNDING.0 as f64 <= least.0 as f64

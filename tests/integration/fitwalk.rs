@@ -155,7 +155,7 @@ INFO 11-02 09:14:40 [gpu_model_runner.py:2653] Model loading took 14.9889 GiB an
     let diagnosis = diagnosed(&small_card(), log, &["--no-live"]);
     assert_eq!(
         command(&diagnosis, "max-model-len"),
-        "vllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len 59392"
+        "vllm serve meta-llama/Llama-3.1-8B-Instruct --dtype bfloat16 --max-model-len 59392"
     );
     assert_eq!(step(&diagnosis, "quantised-kv-cache")["may_be_enough"], false, "8 GiB are more than 7.25");
     assert!(

@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-use oomdoctor::advice::{Advice, Situation, advise};
+use oomdoctor::advice::{Advice, PlannedFix, Situation, advise};
 use oomdoctor::gpu::*;
 use oomdoctor::knowledge::FixId;
 use oomdoctor::knowledge::KnowledgeBase;
@@ -158,8 +158,9 @@ fn wrong(log: &str, line: Option<&str>, advice: &Advice) -> (Vec<String>, usize)
                 let Some((_, now)) = typed.or_else(|| values(log, names, *bare).into_iter().next_back()) else {
                     continue;
                 };
-                // The user's command line has settings that the step does not change.
-                let is_untouched = typed.is_some() && new.total_cmp(&now).is_eq();
+                // The user's command line has settings that the step does not change, and so has what the log prints of it.
+                let is_kept = typed.is_some() || !is_changed_by(planned, names);
+                let is_untouched = is_kept && new.total_cmp(&now).is_eq();
                 let is_right = if *way == Lower { new < now } else { new > now };
                 compared += usize::from(!is_untouched);
                 if !is_right && !is_untouched {
@@ -169,6 +170,12 @@ fn wrong(log: &str, line: Option<&str>, advice: &Advice) -> (Vec<String>, usize)
         }
     }
     (faults, compared)
+}
+
+/// Whether the step itself sets one of these options.
+fn is_changed_by(planned: &PlannedFix, names: &[&str]) -> bool {
+    let changes = format!("{:?}", planned.changes).replace('-', "_");
+    names.iter().any(|name| ["", "_", "__"].iter().any(|dashes| changes.contains(&format!("\"{dashes}{name}\""))))
 }
 
 fn diagnose(base: &KnowledgeBase, log: &str) -> Diagnosis {

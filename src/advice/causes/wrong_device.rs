@@ -4,6 +4,7 @@ use super::rule::Evidence;
 use crate::advice::case::Case;
 use crate::advice::figures::are_ranks;
 use crate::advice::naming::name_of_device;
+use crate::advice::other_gpu::OtherGpu;
 use crate::advice::phrases::{line_of, plain_and};
 
 pub(super) fn evidence(case: &Case<'_>) -> Evidence {
@@ -19,7 +20,7 @@ pub(super) fn evidence(case: &Case<'_>) -> Evidence {
             line_of(case.log)
         ));
     }
-    if let Some(other) = &case.other_gpu {
+    if let Some(other) = unused(case) {
         evidence.push(format!("{} has {} free: {}", name_of_device(other.device), other.room.free, other.room.seen));
     }
     (!evidence.is_empty()).then_some(evidence)
@@ -37,11 +38,16 @@ pub(super) fn ranks_share_a_gpu(case: &Case<'_>) -> Evidence {
 }
 
 pub(super) fn other_gpu_has_room(case: &Case<'_>) -> Evidence {
-    case.other_gpu.as_ref().and_then(|_| evidence(case))
+    unused(case).and_then(|_| evidence(case))
+}
+
+/// Another GPU with room that nobody uses: only then was this one the wrong choice.
+fn unused<'c, 'a>(case: &'c Case<'a>) -> Option<&'c OtherGpu<'a>> {
+    case.other_gpu.as_ref().filter(|other| !other.room.is_shared)
 }
 
 pub(super) fn say(case: &Case<'_>) -> String {
-    let more = match &case.other_gpu {
+    let more = match unused(case) {
         Some(other) if case.log.run.rank.is_none() => format!("{} has room for it.", name_of_device(other.device)),
         _ => "Several ranks share that one GPU.".to_owned(),
     };

@@ -126,7 +126,10 @@ fn steps_are_filled_with_what_fits() {
     let advice = advised(&llama_log(65_536, 8192), Some(&held(Bytes::gib(12))), None);
     let step = |fix: FixId| advice.plan.iter().find(|planned| planned.fix == fix).unwrap_or_else(|| panic!("{fix}"));
     let command = |fix: FixId| step(fix).steps[0].command.clone().unwrap();
-    assert_eq!(command(FixId::SHORTER_CONTEXT), "llama-server -m /m/Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf -c 44032");
+    assert_eq!(
+        command(FixId::SHORTER_CONTEXT),
+        "llama-server -m /m/Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf -ngl 33 -c 44032"
+    );
     assert!(step(FixId::SHORTER_CONTEXT).may_be_enough);
     assert_eq!(step(FixId::SHORTER_CONTEXT).frees_is, Some(Is::Fact));
     assert_eq!(step(FixId::QUANTISED_KV_CACHE).frees_bytes, Some(Bytes::mib(3584)), "3840 less 256 to unpack a layer");

@@ -17,7 +17,8 @@ impl Had<'_> {
     /// The value of an option, whatever its spelling; of one without a value, whether it was there.
     fn option(&self, name: &str, takes_value: bool) -> Option<String> {
         let on_line = self.line.and_then(|line| option_of(line, name, takes_value));
-        on_line.or_else(|| {
+        let of_cache = self.run.kv_type.as_ref().filter(|_| CACHE_TYPES.contains(&name)).cloned();
+        on_line.or(of_cache).or_else(|| {
             let printed = self.run.printed.get(&name.trim_start_matches('-').replace('-', "_"))?;
             (takes_value || printed.eq_ignore_ascii_case("true")).then(|| printed.clone())
         })
@@ -68,6 +69,10 @@ impl Changes {
 
 /// Whether a value is what is proposed already, or beyond it.
 fn is_there(old: &str, new: &str, moves: Moves) -> bool {
+    // A cache of fewer bits is beyond one of more, whatever direction its setting has.
+    if let Some((old, new)) = cache_bits(old).zip(cache_bits(new)) {
+        return old <= new;
+    }
     match (number(old), number(new), moves) {
         (Some(old), Some(new), Moves::Down) => old <= new,
         (Some(old), Some(new), Moves::Up) => old >= new,
@@ -76,6 +81,16 @@ fn is_there(old: &str, new: &str, moves: Moves) -> bool {
     }
 }
 
+/// The bits of a KV cache's type: `q8_0`, `iq4_nl`, `fp8_e5m2`, `f16`.
+fn cache_bits(name: &str) -> Option<u32> {
+    let kind = ["bf", "fp", "iq", "f", "q"].into_iter().find_map(|kind| name.strip_prefix(kind))?;
+    let digits = kind.split(['_', 'e']).next()?;
+    digits.parse().ok().filter(|bits| (2..=32).contains(bits))
+}
+
+/// Options for the type of the KV cache, which a log prints under a name of its own.
+const CACHE_TYPES: &[&str] = &["-ctk", "-ctv", "--kv-cache-dtype"];
+
 /// A number, or a size with its unit in bytes.
 fn number(text: &str) -> Option<f64> {
     #[allow(clippy::cast_precision_loss, reason = "only compared")]
@@ -83,7 +98,7 @@ fn number(text: &str) -> Option<f64> {
 }
 
 /// An option's value on a command line, in any of its spellings.
-fn option_of(line: &str, name: &str, takes_value: bool) -> Option<String> {
+pub(super) fn option_of(line: &str, name: &str, takes_value: bool) -> Option<String> {
     let own = [name];
     let same = kin(line).and_then(|kin| kin.spellings(name));
     let mut spellings = same.unwrap_or(&own).iter().map(|one| regex::escape(one));
@@ -139,6 +154,15 @@ mod tests {
         assert_eq!(left(swap, line, &[], Moves::Up).as_deref(), Some("docker run --memory=96g IMAGE"));
         assert_eq!(left("java -Xmx16g", "java -Xmx32g -jar a.jar", &[], Moves::Up), None);
         assert_eq!(left("OMP_NUM_THREADS=4", "OMP_NUM_THREADS=2 python a.py", &[], Moves::Down), None);
+    }
+
+    #[test]
+    fn a_cache_of_fewer_bits_is_not_raised_to_more() {
+        let fix = "llama-server -m MODEL.gguf -fa on -ctk q8_0 -ctv q8_0";
+        let had = "llama-server -m a.gguf -fa on -ctk q4_0 -ctv q4_0";
+        assert_eq!(left(fix, had, &[], Moves::Either), None);
+        let half = "llama-server -m a.gguf -fa on -ctk f16 -ctv q4_0";
+        assert_eq!(left(fix, half, &[], Moves::Either).as_deref(), Some("llama-server -m MODEL.gguf -ctk q8_0"));
     }
 
     #[test]

@@ -42,9 +42,10 @@ pub(crate) fn of_fix(fix: &Fix, outlook: &Outlook<'_, '_>) -> Holds {
 fn holds(condition: Condition, fix: &Fix, outlook: &Outlook<'_, '_>) -> Holds {
     let log = outlook.case.log;
     match condition {
-        Condition::HolderAlive => {
-            known(!outlook.case.users.is_empty(), "no process here uses memory that the run needs")
-        }
+        Condition::HolderAlive => known(
+            !outlook.case.users.is_empty() || outlook.case.candidates.iter().any(|one| !one.users.is_empty()),
+            "no process here uses memory that the run needs",
+        ),
         Condition::UsersUnknown => known(are_users_unknown(outlook), "who uses the GPU here is known"),
         Condition::OtherDeviceHasRoom => other_gpu_has_room(outlook),
         Condition::Fragmented => known(
@@ -236,7 +237,7 @@ fn flag(log: &Diagnosis, flag: &str, condition: &'static str, rule: &'static str
 /// Whether a rank failed on GPU 0 that does not belong there, or was not alone there.
 fn ranks_meet_on_gpu_0(log: &Diagnosis) -> bool {
     let is_misplaced = log.run.rank.is_some_and(|rank| rank > 0 || may_be_beside_a_rank(log));
-    log.facts.device == Some(0) && is_misplaced
+    log.facts.device == Some(0) && is_misplaced && log.run.launched_ranks() != Some(1)
 }
 
 /// Whether another process on its GPU could be a rank of the same job. A process with far more memory cannot:

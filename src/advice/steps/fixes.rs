@@ -3,7 +3,7 @@
 
 use super::form::{self, as_module, called, circumstances, kept, programs, ran_on};
 use super::planned::{Enough, PlannedFix, Step};
-use super::template::{step_of, told, with_model, without_start};
+use super::template::{step_of, told, with_model, without_filling_in, without_start};
 use super::{share, values};
 use crate::advice::case::Case;
 use crate::advice::engine::engine_of;
@@ -12,6 +12,7 @@ use crate::advice::fit::words::download;
 use crate::advice::naming::sentence;
 use crate::advice::other_gpu::RoomOn;
 use crate::advice::rerun::model::with_other_model;
+use crate::advice::rerun::printed::with_printed;
 use crate::advice::rerun::{Changes, Form, Had, apply_all};
 use crate::gpu::Nature;
 use crate::knowledge::fix::substitute;
@@ -98,6 +99,7 @@ pub(crate) fn filled_together(parts: &[(&Fix, Effect)], options: &str, case: &Ca
     }
     filled.command = match is_own {
         true => filling(fix, case, Some(effect)).ok()?.in_own_command(in_one, filled.changes.as_ref()),
+        false if case.command.is_none() => in_one.map(|line| with_printed(&line, &case.log.run)),
         false => in_one,
     };
     Some(filled)
@@ -166,6 +168,7 @@ impl Filling<'_, '_> {
         let mut step = self.step().ok_or("a value that it needs is not known")?;
         let changes = self.keep_what_differs(&mut step)?;
         step.command = self.in_own_command(step.command, changes.as_ref());
+        step.action = without_filling_in(&step.action, step.command.as_deref()).to_owned();
         let room_on = self.room_on();
         if let Some(room) = &room_on {
             step.why = format!("{} {}", room.said(), sentence(&step.why));
@@ -183,8 +186,15 @@ impl Filling<'_, '_> {
             title: own.map_or(title.clone(), |own| format!("{title}: {}", own.name)),
             frees_bytes: frees.map(|(bytes, _)| bytes),
             frees_is: frees.map(|(_, is)| is),
-            enough: if room_on.is_some() { Enough::Yes } else { self.enough_by_the_model() },
-            costs: self.costs(),
+            enough: match &room_on {
+                Some(room) if room.is_shared => Enough::Likely,
+                Some(_) => Enough::Yes,
+                None => self.enough_by_the_model(),
+            },
+            costs: match &room_on {
+                Some(room) if room.is_shared => format!("shares GPU {}", room.index),
+                _ => self.costs(),
+            },
             room_on,
             steps: vec![step],
             changes,
@@ -242,16 +252,15 @@ impl Filling<'_, '_> {
             (Some(text), Some(model)) => Some(with_model(&text, model)),
             (command, _) => command,
         };
-        if let (Some(text), Some(unit)) = (&mut command, run.unit()) {
-            *text = text.replace(" UNIT ", &format!(" {unit} "));
-        }
+        command = command.map(|text| run.named_in(&text));
         if let (Some(text), Some(changes)) = (&command, changes)
             && let Some(kept) = kept(text, changes, self.ran_on)
         {
             return Some(kept);
         }
         let shell = self.case.situation.form();
-        if let Some(called) = command.as_deref().and_then(|text| called(text, self.case.log)) {
+        let as_started = command.as_deref().map(|text| with_printed(text, run));
+        if let Some(called) = as_started.as_deref().and_then(|text| called(text, self.case.log)) {
             return Some(called);
         }
         let in_line = self.case.command.and_then(|line| match changes {
@@ -261,7 +270,7 @@ impl Filling<'_, '_> {
                 with_other_model(shown, line, shell).or_else(|| Changes::to_be_filled_in(shown)?.apply(line, shell))
             }
         });
-        let command = command.map(|text| as_module(&text, self.case.log).unwrap_or(text));
+        let command = as_started.map(|text| as_module(&text, self.case.log).unwrap_or(text));
         let command = in_line.or_else(|| changes?.alone(shell)).or(command);
         command.or_else(|| own_option::halved(self.case.command?, &self.own_option()?))
     }

@@ -2,6 +2,7 @@
 //! system, with what that changes in a step.
 
 use crate::advice::rerun::{Change, Changes};
+use crate::advice::scheduler;
 use crate::knowledge::fix::Circumstances;
 use crate::knowledge::{Diagnosis, MemoryKind, Platform, Program, Trait};
 
@@ -25,6 +26,9 @@ pub(crate) fn programs(diagnosis: &Diagnosis) -> Vec<&str> {
         programs.extend(kind(name));
     }
     programs.extend(limit.map(|_| "any limit"));
+    if diagnosis.just_stops {
+        programs.extend(scheduler::of_log(diagnosis).map(Program::as_str));
+    }
     programs
 }
 

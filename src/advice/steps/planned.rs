@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 use strum::AsRefStr;
 
-use crate::advice::naming::uncapitalized;
+use crate::advice::naming::{capitalized, uncapitalized};
 use crate::advice::other_gpu::RoomOn;
 use crate::advice::release::Release;
 use crate::advice::rerun::Changes;
@@ -147,6 +147,13 @@ impl PlannedFix {
             step.action = format!("{condition}{}", uncapitalized(&step.action));
         }
         self
+    }
+
+    /// The step with its condition, which log and machine do not decide, in front of what to do.
+    pub(crate) fn only(self, condition: &str) -> PlannedFix {
+        let title = format!("{}, {condition}", self.title);
+        let planned = self.with_condition(&format!("{}: ", capitalized(condition)));
+        PlannedFix { title, condition: Some(condition.to_owned()), ..planned }
     }
 
     /// Adds to what its last step says of versions.

@@ -5,7 +5,7 @@ use super::order::Offer;
 use super::outlook::Outlook;
 use super::planned::{Enough, PlannedFix, Step};
 use super::template::step_of;
-use crate::advice::case::{Case, OtherRank};
+use crate::advice::case::{Candidate, Case, OtherRank};
 use crate::advice::figures::is_negligible;
 use crate::advice::machine::place::Place;
 use crate::advice::naming::name_of;
@@ -38,6 +38,9 @@ pub(crate) fn steps(fix: &Fix, outlook: &Outlook<'_, '_>) -> Vec<Offer> {
         }
         steps.extend(case.other_ranks.iter().flat_map(|rank| on_gpu_of(rank, fix, case)));
     }
+    if outlook.is_led_by(CauseKind::OtherProcess) && steps.is_empty() {
+        steps.extend(case.candidates.iter().filter_map(|candidate| on_candidate(candidate, fix, case)));
+    }
     // Those that may be terminated only under a condition come last.
     steps.sort_by_key(|offer| offer.may_be_busy);
     steps
@@ -48,6 +51,19 @@ fn on_gpu_of(rank: &OtherRank<'_>, fix: &Fix, case: &Case<'_>) -> Vec<Offer> {
     let mut offers = on_gpu(fix, case, &rank.place, &rank.users, None);
     offers.iter_mut().for_each(|offer| offer.planned.enough = Enough::WithOthers);
     offers
+}
+
+/// The idle process on one of the GPUs that the log may mean whose memory alone is enough there. Whether it is that GPU is the
+/// step's condition.
+fn on_candidate(candidate: &Candidate<'_>, fix: &Fix, case: &Case<'_>) -> Option<Offer> {
+    let device = candidate.place.device?;
+    let short = case.needed()?.less(device.memory.free_bytes.value()?);
+    let mut offers = on_gpu(fix, case, &candidate.place, &candidate.users, Some(short)).into_iter();
+    let is_enough = |offer: &Offer| !offer.may_be_busy && offer.planned.frees_bytes.is_some_and(|frees| frees >= short);
+    let offer = if short > Bytes::ZERO { offers.find(is_enough)? } else { return None };
+    let condition = format!("if your run was on GPU {}", device.index);
+    let planned = PlannedFix { enough: Enough::Likely, ..offer.planned };
+    Some(Offer { planned: planned.only(&condition), ..offer })
 }
 
 fn on_gpu(fix: &Fix, case: &Case<'_>, place: &Place<'_>, users: &[User<'_>], short: Option<Bytes>) -> Vec<Offer> {

@@ -24,6 +24,16 @@ pub(crate) fn without_start(action: &str) -> String {
     action.trim_end_matches(", or start with").to_owned()
 }
 
+/// What to do, without the request to fill in words where the command has none in capitals.
+pub(crate) fn without_filling_in<'s>(action: &'s str, command: Option<&str>) -> &'s str {
+    let is_stand_in = |word: &str| word.len() > 1 && word.chars().all(|c| c.is_ascii_uppercase());
+    let words = command.unwrap_or_default().split([' ', '=', ':', '/', ',']);
+    match action.split_once(". Fill in the words in capitals") {
+        Some((before, _)) if !words.into_iter().any(is_stand_in) => before,
+        _ => action,
+    }
+}
+
 /// A step in words. Settings whose values are not known are left out of the command rather than shown with holes, and so
 /// is the command where nothing else is in it: the sentence names the setting then.
 pub(crate) fn step_of(

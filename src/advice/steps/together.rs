@@ -11,7 +11,7 @@ use crate::advice::fit::{FitAdvice, FitChoice};
 use crate::advice::naming::{capitalized, uncapitalized};
 use crate::knowledge::FixId;
 use crate::memory::knob::Said;
-use crate::memory::knobs::{self, context, kv_type, layers, share};
+use crate::memory::knobs::{self, context, flash_attention, kv_type, layers, share};
 use crate::memory::{Is, Kind, Knob, Turn};
 use crate::units::Bytes;
 
@@ -39,15 +39,25 @@ const OF_ENGINE: [&Knob; 3] = [&kv_type::KNOB, &context::KNOB, &share::KNOB];
 /// The step for the fewest changes that are enough together.
 pub(crate) fn step(plan: &[PlannedFix], outlook: &Outlook<'_, '_>) -> Found {
     let case = outlook.case;
-    let has_enough = plan.iter().any(|step| step.enough.may_be_enough() || step.enough == Enough::WithOthers);
+    let is_enough = |step: &&PlannedFix| step.enough.may_be_enough() || step.enough == Enough::WithOthers;
+    let has_enough = plan.iter().filter(is_enough).any(|step| !is_slow(step));
+    let has_slow = plan.iter().filter(is_enough).any(is_slow);
     let was_tried = case.situation.tried.contains(&FixId::CHANGE_TOGETHER);
     let may_ask = !has_enough && !was_tried && !outlook.can_run_again && !outlook.is_beside_share();
     let fit = case.fit_ahead().filter(|fit| may_ask && fit.fits == Some(false));
-    let Some((fit, parts)) = fit.and_then(|fit| Some((fit, Parts::of(plan, fit)?))) else { return Found::NotAsked };
+    let Some((fit, mut parts)) = fit.and_then(|fit| Some((fit, Parts::of(plan, fit)?))) else { return Found::NotAsked };
+    if has_slow {
+        // One slow change is enough alone: only the cache's settings, which keep the speed, are worth more than it.
+        parts.settings.retain(|(knob, _)| OF_CACHE.contains(knob));
+        if !parts.processes.is_empty() {
+            return Found::NotAsked;
+        }
+    }
     let (together, ended) = match parts.alone(fit, outlook) {
         Some(together) => (together, &[][..]),
         None => match parts.with_processes(fit, outlook) {
             Some(together) => (together, parts.processes.as_slice()),
+            None if has_slow => return Found::NotAsked,
             None => return Found::None,
         },
     };
@@ -58,6 +68,16 @@ pub(crate) fn step(plan: &[PlannedFix], outlook: &Outlook<'_, '_>) -> Found {
         }
         None => Found::NotAsked,
     }
+}
+
+/// Settings of llama.cpp's KV cache that keep the speed.
+const OF_CACHE: [&Knob; 3] = [&kv_type::KNOB, &context::KNOB, &flash_attention::KNOB];
+
+/// Changes after which layers or the cache are in RAM, so that every answer is slower.
+const SLOW: [FixId; 2] = [FixId::OFFLOAD_FEWER_LAYERS, FixId::KV_CACHE_ON_CPU];
+
+fn is_slow(step: &PlannedFix) -> bool {
+    SLOW.contains(&step.fix)
 }
 
 impl<'p> Parts<'p> {

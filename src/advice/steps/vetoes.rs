@@ -32,6 +32,8 @@ const CHANGES_BESIDE_THE_WEIGHTS: &[FixId] = &[
     FixId::QUANTISED_KV_CACHE,
 ];
 
+pub(crate) const TOO_LARGE: &str = "the model does not fit an empty GPU";
+
 pub(crate) const WAS_TRIED: &str = "it was tried and did not help, or one that does more was";
 
 const OF_FIXES: &[Veto<Fix>] = &[
@@ -58,7 +60,7 @@ const OF_PROCESS_STEPS: &[Veto<PlannedFix>] = &[
     ("the leading cause is no other process", |step, outlook| {
         !is_about_the_failed_program(step, outlook) && outlook.spares_others()
     }),
-    ("the model does not fit an empty GPU", |step, outlook| {
+    (TOO_LARGE, |step, outlook| {
         let terminates = step.fix == FixId::END_HOLDER && !step.gentle;
         terminates && !is_about_the_failed_program(step, outlook) && outlook.exceeds_an_empty_gpu()
     }),

@@ -23,6 +23,7 @@ const CHANGES: &[NamedChange] = &[
         &["-c", "--max-model-len", "--context-length", "OLLAMA_CONTEXT_LENGTH", "max_length"],
         &["shorter-context", "max-model-len"],
     ),
+    named("one request", &["-np"], &["fewer-sequences"]),
     named("KV cache in", &["-ctk", "--kv-cache-dtype", "OLLAMA_KV_CACHE_TYPE"], &["quantised-kv-cache"]),
     named("layers on the GPU", &["-ngl", "num_gpu"], &["offload-fewer-layers"]),
     named("a larger pool", &["--mem-fraction-static"], &["raise-utilization"]),
@@ -89,7 +90,11 @@ pub fn misplaced_sets(advice: &Advice) -> Vec<String> {
         if at > 0 || !set.may_be_enough {
             found.push(format!("{title}: step {at}, enough {:?}", set.enough));
         }
-        let alone = advice.plan.iter().skip(1).filter(|planned| planned.may_be_enough);
+        // A shorter and smaller cache comes before what makes every answer slower.
+        let is_slow =
+            |planned: &&PlannedFix| ["offload-fewer-layers", "kv-cache-on-cpu"].contains(&planned.fix.as_str());
+        let quick = advice.plan.iter().skip(1).filter(|planned| !is_slow(planned));
+        let alone = quick.filter(|planned| planned.may_be_enough);
         found.extend(alone.map(|planned| format!("{title}: {} is enough alone", planned.fix)));
         let others = advice.plan.iter().skip(1).filter(|planned| set.parts.contains(&planned.fix));
         if others.count() == 0 || set.steps.len() != 1 {
