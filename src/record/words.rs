@@ -53,7 +53,7 @@ pub fn peaks(recording: &Recording) -> Vec<String> {
         let of = recording.total(gpu).map(|total| format!(" of {total}")).unwrap_or_default();
         lines.push(format!("GPU {gpu}: at most {peak}{of}"));
     }
-    lines.extend(recording.tree_peak().map(|peak| format!("RAM of the command: at most {peak}")));
+    lines.extend(recording.tree_peak().map(|peak| format!("RAM of the command: at most {peak}, read once a second")));
     lines
 }
 

@@ -36,6 +36,7 @@ pub fn text(block: &Block<'_>) -> String {
     lines.extend(wrapped("  ", &advice.brief.next));
     lines.extend(curve(block).map(|line| format!("  {line}")));
     lines.extend(risen(block).map(|line| format!("  {line}")));
+    lines.extend(ram(block.recording).map(|line| format!("  {line}")));
     if let Some(first) = advice.plan.first() {
         lines.push(format!("  Fix 1: {}", first.title));
         let commands = first.steps.iter().filter_map(|step| step.command.as_deref()).flat_map(str::lines);
@@ -57,6 +58,17 @@ pub fn line_before(recording: &Recording, log: &str, rise: &Rise) -> Option<Stri
     let last = usize::try_from(recording.line_at(rise.began)?).ok()?;
     let lines: Vec<&str> = log.lines().take(last).collect();
     rise::last_line(lines.get(lines.len().saturating_sub(LINES_BEFORE)..)?)
+}
+
+/// The most RAM of the command's cgroup, where the kernel killed a process for lack of it.
+fn ram(recording: &Recording) -> Option<String> {
+    if recording.kills() == 0 {
+        return None;
+    }
+    let host = recording.host_at(recording.length())?;
+    let (peak, limit) = (host.group_peak?, host.group_limit?);
+    let own = recording.tree_peak().map(|own| format!("; its own processes had {own} when last read"));
+    Some(format!("RAM of the command's cgroup: at most {peak} of {limit}{}", own.unwrap_or_default()))
 }
 
 /// The last seconds of the GPU that was fullest at the failure.
