@@ -56,7 +56,8 @@ Examples:
   oomdoctor --last                         open the failure, with its curve
 
 Output, exit code, signals and the terminal are those of the command alone.
-The last 5 records are kept in the state folder (64 MiB at most).
+The last 5 records are kept in the state folder (64 MiB at most). It is made for
+jobs: an interactive shell or pager needs the terminal to itself.
 Exit code: that of the command; 127 not found, 126 can't be run.";
 
 pub(super) const WATCH: &str = "\
