@@ -38,6 +38,7 @@ mod papers;
 mod pids;
 mod release;
 mod reuse;
+mod run;
 mod sampler;
 #[path = "../advice/scenario.rs"]
 #[allow(dead_code, reason = "what a scenario expects is judged in tests/advice")]
