@@ -43,7 +43,7 @@ const REACHED: Duration = Duration::from_millis(10);
 /// Fails if the command can't be started.
 pub(crate) fn run(
     argv: &[OsString],
-    environment: &[(String, String)],
+    environment: &[(OsString, OsString)],
     recorder: Option<impl Write + Send + 'static>,
     begin: impl FnOnce(u32, bool) -> Begin,
 ) -> io::Result<Relayed> {
@@ -77,7 +77,7 @@ struct Wiring {
 }
 
 impl Relay {
-    fn start(argv: &[OsString], environment: &[(String, String)], queue: Queue) -> io::Result<Relay> {
+    fn start(argv: &[OsString], environment: &[(OsString, OsString)], queue: Queue) -> io::Result<Relay> {
         let (program, arguments) = argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         // From here on signals wait until they are read, also those of a child that ends at once.
         let signals = Signals::take()?;
