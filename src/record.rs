@@ -145,6 +145,9 @@ pub struct Said {
     pub free: Option<Bytes>,
     /// The fixes in their order.
     pub fixes: Vec<SaidFix>,
+    /// The memory snapshots that PyTorch wrote.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub snapshots: Vec<String>,
 }
 
 /// A fix as it was offered.

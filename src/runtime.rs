@@ -17,6 +17,7 @@ pub mod process_control;
 pub(crate) mod reader;
 pub(crate) mod recorder;
 pub(crate) mod runs;
+pub(crate) mod snapshots;
 pub mod terminal;
 pub mod wake;
 

@@ -53,6 +53,7 @@ Examples:
   oomdoctor run --report oom.md -- torchrun --nproc-per-node 8 train.py
   srun oomdoctor run -- python train.py    one record per task; one of each node
                                            reads its GPUs
+  oomdoctor run --torch-snapshot -- python train.py   also a PyTorch memory snapshot
   oomdoctor --last                         open the failure, with its curve
 
 Output, exit code, signals and the terminal are those of the command alone.

@@ -21,6 +21,7 @@ use crate::report;
 use crate::report::block::{self, Block};
 use crate::report::markdown::{Paper, markdown};
 use crate::runtime::recorder::{Recorded, Setup, record};
+use crate::runtime::snapshots::noted;
 use crate::runtime::{last, runs};
 use crate::units::WallTime;
 
@@ -30,6 +31,9 @@ pub struct RecordArgs {
     report: Option<PathBuf>,
     #[arg(long)]
     record: Option<PathBuf>,
+    /// The file in which memory snapshots are noted.
+    #[arg(long)]
+    snapshots: Option<PathBuf>,
     #[arg(long)]
     verbose: bool,
     /// Somebody reads what is printed.
@@ -82,9 +86,10 @@ fn failed(global: &Global, args: &RecordArgs, state: Option<&Path>, recorded: Re
     {
         opens_with = "oomdoctor --last".to_owned();
     }
+    let snapshots = args.snapshots.as_deref().map(noted).unwrap_or_default();
     if let Some(path) = &recorded.path {
         let _ = runs::keep_output(path, subject.log.raw().as_bytes());
-        let _ = runs::add(path, Note::Said(said(&examined)));
+        let _ = runs::add(path, Note::Said(said(&examined, &snapshots)));
     }
     if let Some(path) = &args.report {
         write_report(path, &examined, &subject, &recorded);
@@ -98,6 +103,7 @@ fn failed(global: &Global, args: &RecordArgs, state: Option<&Path>, recorded: Re
         log: subject.log.raw(),
         is_prompt: recorded.begin.is_prompt,
         unicode: !global.ascii && here::shows_unicode(),
+        snapshots: &snapshots,
         opens_with: &opens_with,
     };
     print(&block::text(&block), ExitCode::SUCCESS)
@@ -120,7 +126,7 @@ fn ran_on(recorded: &Recorded) -> Option<FailedRun> {
 }
 
 /// What was said, to be compared with what the next run uses.
-fn said(examined: &Examined) -> Said {
+fn said(examined: &Examined, snapshots: &[String]) -> Said {
     let advice: &Advice = &examined.advice;
     let ledger = advice.ledger.as_ref();
     let fixes = advice.plan.iter().map(|planned| SaidFix {
@@ -135,6 +141,7 @@ fn said(examined: &Examined) -> Said {
         at_least: ledger.is_some_and(|ledger| ledger.needed_is_at_least),
         free: ledger.and_then(|ledger| ledger.available_bytes),
         fixes: fixes.collect(),
+        snapshots: snapshots.to_vec(),
     }
 }
 

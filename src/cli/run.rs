@@ -19,6 +19,7 @@ use crate::platform::{here, machine};
 use crate::record::frame::{Begin, Frame, What};
 use crate::record::{End, Run, Try, words};
 use crate::runtime::recorder::{Setup, record};
+use crate::runtime::snapshots::Snapshots;
 use crate::text::harmless;
 use crate::units::WallTime;
 
@@ -42,6 +43,10 @@ pub struct RunArgs {
     /// Write the record to this file, which is not deleted.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
+    /// Let PyTorch record its memory and write a snapshot when CUDA memory runs out, into the current folder. Adds a
+    /// folder to the command's PYTHONPATH.
+    #[arg(long)]
+    torch_snapshot: bool,
     /// Also say when memory ran out and the command succeeded all the same.
     #[arg(long)]
     verbose: bool,
@@ -69,7 +74,11 @@ pub(super) fn run(global: &Global, args: RunArgs) -> ExitCode {
     if let Some(why) = machine::LOGS_ONLY {
         return refuse(why);
     }
-    let mut recorder = match start_recorder(global, &args) {
+    let snapshots = args.torch_snapshot.then(Snapshots::prepare).transpose().unwrap_or_else(|error| {
+        warn(&format!("no memory snapshots will be written: {error}"));
+        None
+    });
+    let mut recorder = match start_recorder(global, &args, snapshots.as_ref()) {
         Ok(recorder) => Some(recorder),
         Err(error) => {
             log::info!("the recorder can't be started: {error}");
@@ -78,7 +87,8 @@ pub(super) fn run(global: &Global, args: RunArgs) -> ExitCode {
     };
     let input: Option<ChildStdin> = recorder.as_mut().and_then(|recorder| recorder.stdin.take());
     let started_at = WallTime(jiff::Timestamp::now());
-    let relayed = machine::run_in_place(&args.command, &[], input, |pid, is_prompt| Begin {
+    let environment: Vec<_> = snapshots.iter().map(Snapshots::environment).collect();
+    let relayed = machine::run_in_place(&args.command, &environment, input, |pid, is_prompt| Begin {
         run: described(&args, started_at, pid),
         is_prompt,
         samples: is_first_of_its_machine(),
@@ -95,6 +105,8 @@ pub(super) fn run(global: &Global, args: RunArgs) -> ExitCode {
             let _ = stderr().write_all(&[break_off.as_bytes(), &said].concat());
         }
     }
+    // Ending by the command's signal leaves no time for it.
+    drop(snapshots);
     ExitCode::from(machine::end_as(relayed.end))
 }
 
@@ -159,13 +171,16 @@ fn not_started(args: &RunArgs, error: &io::Error) -> ExitCode {
 }
 
 /// Starts the process that records. It is no part of this process group, so what a terminal sends does not reach it.
-fn start_recorder(global: &Global, args: &RunArgs) -> io::Result<Child> {
+fn start_recorder(global: &Global, args: &RunArgs, snapshots: Option<&Snapshots>) -> io::Result<Child> {
     let mut recorder = here::detached_self()?;
     recorder.args(settings(global)).arg("record");
     for (name, path) in [("--report", &args.report), ("--record", &args.record)] {
         if let Some(path) = path {
             recorder.arg(name).arg(path);
         }
+    }
+    if let Some(snapshots) = snapshots {
+        recorder.arg("--snapshots").arg(snapshots.noted_in());
     }
     if args.verbose {
         recorder.arg("--verbose");

@@ -81,7 +81,7 @@ pub(crate) fn watch(sampling: Sampling, tell: impl Fn(News) -> bool + Send + 'st
 /// Nothing runs here: a command's place can only be taken where its processes and signals are understood.
 pub(crate) fn run_in_place(
     _: &[OsString],
-    _: &[(String, String)],
+    _: &[(OsString, OsString)],
     _: Option<impl io::Write + Send + 'static>,
     _: impl FnOnce(u32, bool) -> Begin,
 ) -> io::Result<Relayed> {

@@ -25,6 +25,8 @@ pub struct Block<'a> {
     /// Whether the output came as it was printed.
     pub is_prompt: bool,
     pub unicode: bool,
+    /// The memory snapshots that PyTorch wrote.
+    pub snapshots: &'a [String],
     /// The command that opens it in the terminal program.
     pub opens_with: &'a str,
 }
@@ -42,8 +44,16 @@ pub fn text(block: &Block<'_>) -> String {
         let commands = first.steps.iter().filter_map(|step| step.command.as_deref()).flat_map(str::lines);
         lines.extend(commands.map(|command| format!("    {command}")));
     }
+    lines.extend(snapshots(block.snapshots).map(|line| format!("  {line}")));
     lines.push(format!("  All fixes: {}", block.opens_with));
     harmless_lines(&lines.join("\n")) + "\n"
+}
+
+/// Where the first snapshot is, and how many more there are: each rank writes one.
+fn snapshots(paths: &[String]) -> Option<String> {
+    let (first, more) = paths.split_first()?;
+    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+    Some(format!("Memory snapshot: {first}{more}"))
 }
 
 /// The steepest rise before the failure, in words.

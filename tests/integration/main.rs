@@ -39,6 +39,7 @@ mod pids;
 mod recording;
 mod release;
 mod reuse;
+mod run;
 mod sampler;
 #[path = "../advice/scenario.rs"]
 #[allow(dead_code, reason = "what a scenario expects is judged in tests/advice")]

@@ -15,6 +15,10 @@ __all__ = ["start", "start_when_imported", "stop", "write_at_failure"]
 MOST_SNAPSHOTS = 16
 
 
+# The file in which the paths of snapshots are noted, one a line, or None.
+noted_in = None
+
+
 class _Recording:
     """One call of `start`: what was asked for and what was written."""
 
@@ -156,6 +160,7 @@ def _write_snapshot(recording):
     path = _write(recording, "pickle", dump)
     if path is not None:
         _say("memory snapshot: {}".format(path))
+        _note(path)
     return path is not None
 
 
@@ -197,6 +202,16 @@ def _file_name(recording, extension):
     # The first snapshot has no number; a program that asked for more gets oom_pid4242_2.pickle and so on.
     number = "" if recording.written < 2 else "_{}".format(recording.written)
     return "oom_{}pid{}{}.{}".format(of_rank, os.getpid(), number, extension)
+
+
+def _note(path):
+    if noted_in is None:
+        return
+    try:
+        with open(noted_in, "a", errors="surrogateescape") as file:
+            file.write(path + "\n")
+    except OSError:
+        pass
 
 
 def _say(text):

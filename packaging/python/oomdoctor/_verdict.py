@@ -156,7 +156,9 @@ def print_verdict(error, in_shell=False):
     out_of_memory = find_out_of_memory(error)
     if out_of_memory is None or vars(out_of_memory).get(_MARK):
         return
-    vars(out_of_memory)[_MARK] = True
+    # Else the package that the script itself imports still has to.
+    if _prints_verdict():
+        vars(out_of_memory)[_MARK] = True
     if sys.stderr is None or _is_jax_on_cpu(out_of_memory):
         return
     # A cell that is run again is asked about again.
@@ -171,6 +173,12 @@ def print_verdict(error, in_shell=False):
         _Printed.is_busy = False
 
 
+def _prints_verdict():
+    from . import hook
+
+    return hook.prints_verdict
+
+
 def _print_verdict(error, out_of_memory, in_shell):
     try:
         # The traceback must be out before the program may take its time: Python 3.8 buffers stderr in files.
@@ -181,7 +189,7 @@ def _print_verdict(error, out_of_memory, in_shell):
     recording = sys.modules.get(__package__ + "._recording")
     if recording is not None:
         recording.write_at_failure(log)
-    if _Printed.has_timed_out:
+    if _Printed.has_timed_out or not _prints_verdict():
         return
     header = _header(error, out_of_memory)
     if in_shell:

@@ -17,6 +17,9 @@ __all__ = ["install", "uninstall", "record_memory"]
 # What is installed now, by name. Everything in it has a `remove` method. A reload keeps it.
 _installed = globals().get("_installed", {})
 
+# False where only PyTorch's memory is recorded: under `oomdoctor run --torch-snapshot`, which gives the verdict itself.
+prints_verdict = True
+
 # The main script. Python forgets it before it calls what is registered for its exit.
 _main_file = getattr(sys.modules.get("__main__"), "__file__", None)
 

@@ -8,20 +8,26 @@ mod queue;
 mod signals;
 mod stream;
 mod terminal;
+mod witness;
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
+use rustix::event::poll;
+use rustix::process::{Pid, WaitOptions, WaitStatus, getpgrp, waitpid};
+use rustix::termios::tcgetpgrp;
 
 use crate::platform::contract::Relayed;
-use crate::platform::unix::output::check_output_open;
+use crate::platform::linux::procfs::Procfs;
+use crate::platform::unix::detached_self;
+use crate::platform::unix::output::was_closed;
+use crate::platform::unix::pipe::timespec;
 use crate::record::frame::{Begin, Frame, What};
 use crate::record::{End, Millis};
 use queue::Queue;
@@ -29,12 +35,15 @@ use signals::{Received, Signals};
 use stream::{Left, Stream};
 use terminal::OwnTerminal;
 
+/// A signal to a group reaches its processes one after the other, within microseconds.
+const REACHED: Duration = Duration::from_millis(10);
+
 /// Runs a command and waits for its end. `recorder` gets what `begin` says of it (its PID, and whether its output comes as
 /// it is printed), its output and its end. Must be called from the program's first thread, while it is the only one.
 /// Fails if the command can't be started.
 pub(crate) fn run(
     argv: &[OsString],
-    environment: &[(String, String)],
+    environment: &[(OsString, OsString)],
     recorder: Option<impl Write + Send + 'static>,
     begin: impl FnOnce(u32, bool) -> Begin,
 ) -> io::Result<Relayed> {
@@ -68,7 +77,7 @@ struct Wiring {
 }
 
 impl Relay {
-    fn start(argv: &[OsString], environment: &[(String, String)], queue: Queue) -> io::Result<Relay> {
+    fn start(argv: &[OsString], environment: &[(OsString, OsString)], queue: Queue) -> io::Result<Relay> {
         let (program, arguments) = argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         // From here on signals wait until they are read, also those of a child that ends at once.
         let signals = Signals::take()?;
@@ -93,6 +102,7 @@ impl Relay {
             }
         };
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidData)?;
+        let_go_of_streams();
         Ok(Relay { pid, signals, streams: wiring.streams, terminal: wiring.terminal, began: Instant::now(), queue })
     }
 
@@ -142,18 +152,22 @@ impl Relay {
                     Some(State::Stopped(signal)) => self.stop(signal)?,
                     None => {}
                 },
-                Received::Resized => {
-                    if let Some(terminal) = &self.terminal {
-                        terminal.take_size();
-                        // The command may have looked at the size when its own signal came, which was too early.
-                        signals::send(self.pid, libc::SIGWINCH);
+                Received::Other(sent) if sent.number == libc::SIGWINCH && self.terminal.is_some() => self.resize(),
+                Received::Other(sent) => {
+                    if self.signals.is_for_us_alone(sent) {
+                        signals::send(self.pid, sent.number);
                     }
                 }
-                Received::ForUsAlone(signal) => {
-                    signals::send(self.pid, signal);
-                }
-                Received::ForBoth => {}
             }
+        }
+    }
+
+    /// The real terminal has another size.
+    fn resize(&self) {
+        if let Some(terminal) = &self.terminal {
+            terminal.take_size();
+            // The command may have looked at the size when its own signal came, which was too early.
+            signals::send(self.pid, libc::SIGWINCH);
         }
     }
 
@@ -165,11 +179,28 @@ impl Relay {
 
     /// Stops as the command did, so that the shell shows its prompt. Goes on when the shell says so.
     fn stop(&self, signal: i32) -> io::Result<()> {
-        self.signals.stop_by(signal)?;
-        // The shell continues the whole group. Whoever continued this process alone means the command, too.
-        signals::send(self.pid, libc::SIGCONT);
-        Ok(())
+        // Somebody else may stop and continue the command alone, without a shell that would continue this process.
+        if signal == libc::SIGSTOP && !is_in_the_foreground() {
+            return Ok(());
+        }
+        // A shell that continues the group may have reached this process before the command.
+        let _ = poll(&mut [], Some(&timespec(REACHED)));
+        if !is_stopped(self.pid) {
+            return Ok(());
+        }
+        self.signals.stop_by(signal)
     }
+}
+
+/// Whether the keys of the terminal go to this process group.
+fn is_in_the_foreground() -> bool {
+    let terminal = File::options().read(true).open("/dev/tty");
+    terminal.is_ok_and(|terminal| tcgetpgrp(terminal).is_ok_and(|group| group == getpgrp()))
+}
+
+fn is_stopped(pid: Pid) -> bool {
+    let pid = pid.as_raw_nonzero().get().unsigned_abs();
+    Procfs::default().stat(pid).is_ok_and(|stat| stat.state == 'T')
 }
 
 enum State {
@@ -206,16 +237,32 @@ pub(crate) fn end_as(end: End) -> u8 {
 /// Lets a process of its own pass on what the command's own children may still write: they would lose their output,
 /// or die of it, if nobody read. It ends with them.
 fn go_on(left: Left) {
-    let mut relay = Command::new("/proc/self/exe");
-    // Ctrl-C in the terminal only goes to the foreground's process group.
-    relay.arg0("oomdoctor").process_group(0);
-    let _ = relay.arg("pass-on").stdin(File::from(left.from)).stdout(File::from(left.to)).stderr(Stdio::null()).spawn();
+    let Ok(mut relay) = detached_self() else { return };
+    let _ = relay
+        .arg0("oomdoctor")
+        .arg("pass-on")
+        .stdin(File::from(left.from))
+        .stdout(File::from(left.to))
+        .stderr(Stdio::null())
+        .spawn();
+}
+
+/// Closes this process's own copies of what the command reads, and of the pipes and files that its output ends in, so that
+/// those at their other ends learn when the command closes its own. A terminal stays: what is said at the end goes there.
+fn let_go_of_streams() {
+    let Ok(nothing) = File::options().read(true).write(true).open("/dev/null") else { return };
+    let _ = rustix::stdio::dup2_stdin(&nothing);
+    if !io::stdout().is_terminal() {
+        let _ = rustix::stdio::dup2_stdout(&nothing);
+    }
+    if !io::stderr().is_terminal() {
+        let _ = rustix::stdio::dup2_stderr(&nothing);
+    }
 }
 
 /// Decides how each stream goes on. What is closed stays closed.
 fn wire() -> io::Result<Wiring> {
-    let (stdout, stderr) =
-        (Sink::of(io::stdout().as_fd(), check_output_open().is_ok()), Sink::of(io::stderr().as_fd(), true));
+    let (stdout, stderr) = (Sink::of(io::stdout().as_fd()), Sink::of(io::stderr().as_fd()));
     let mut wiring = Wiring { stdout: None, stderr: None, streams: Vec::new(), terminal: None };
     let is_one = stdout.as_ref().zip(stderr.as_ref()).is_some_and(|(out, err)| out.is_same(err));
     if let Some(sink) = stdout {
@@ -246,8 +293,8 @@ struct Sink {
 
 impl Sink {
     /// `None` where it is closed.
-    fn of(stream: std::os::fd::BorrowedFd<'_>, is_open: bool) -> Option<Sink> {
-        if !is_open {
+    fn of(stream: BorrowedFd<'_>) -> Option<Sink> {
+        if was_closed(stream.as_raw_fd()) {
             return None;
         }
         let file = stream.try_clone_to_owned().ok()?;

@@ -11,32 +11,40 @@ use std::process::Command;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, Resource, Rlimit, Signal, getpgid, getpgrp, getpid, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getpid, setrlimit};
+
+use super::witness::Witness;
+use crate::platform::unix::output::{ignored_pipes, was_closed};
 
 /// `si_code` of a signal that the kernel sent by itself, such as that of Ctrl-C.
 const BY_THE_KERNEL: i32 = 0x80;
 /// The bytes of a `signalfd_siginfo`.
 const INFO: usize = 128;
-/// Programs that signal every process of a job: the command has got the signal from them already.
-const SIGNAL_EVERYBODY: [&str; 2] = ["slurmstepd", "systemd"];
 
 /// What a signal means here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Received {
     /// The command ended or stopped.
     Child,
-    /// The terminal has another size.
-    Resized,
-    /// The command did not get it.
-    ForUsAlone(c_int),
-    /// The command got it, too, or it is for nobody.
-    ForBoth,
+    /// Another signal.
+    Other(Sent),
+}
+
+/// A signal that somebody sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sent {
+    pub(super) number: c_int,
+    /// The kernel sends its signals to a whole group.
+    is_by_the_kernel: bool,
 }
 
 /// Signals wait here until they are read, in every thread.
 pub(super) struct Signals {
     descriptor: OwnedFd,
     before: libc::sigset_t,
+    ignored_children: bool,
+    /// `None` where the system had no process left.
+    witness: Option<Witness>,
 }
 
 impl Signals {
@@ -44,7 +52,14 @@ impl Signals {
     #[allow(unsafe_code, reason = "signal masks and signalfd have no other interface")]
     pub(super) fn take() -> io::Result<Signals> {
         let (mut set, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-        let ignored = ignored();
+        let mut ignored = ignored();
+        // Who ignores it is not told how a command ended.
+        let ignored_children = ignored.contains(&libc::SIGCHLD);
+        ignored.retain(|signal| *signal != libc::SIGCHLD);
+        if ignored_children {
+            // SAFETY: takes two numbers. The handler is the system's own.
+            unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+        }
         // SAFETY: the sets are written by the first call on each, and read after it.
         unsafe {
             libc::sigemptyset(set.as_mut_ptr());
@@ -56,17 +71,33 @@ impl Signals {
             if descriptor < 0 {
                 return Err(io::Error::last_os_error());
             }
-            Ok(Signals { descriptor: OwnedFd::from_raw_fd(descriptor), before: before.assume_init() })
+            let descriptor = OwnedFd::from_raw_fd(descriptor);
+            let witness = Witness::start(&descriptor).ok();
+            Ok(Signals { descriptor, before: before.assume_init(), ignored_children, witness })
         }
     }
 
-    /// Lets the command begin with the signals that this program began with. It ends when this program is killed, so that
-    /// killing this program is killing the command.
+    /// Lets the command begin with the signals and streams that this program began with. It ends when this program is
+    /// killed, so that killing this program is killing the command.
     #[allow(unsafe_code, reason = "the mask is inherited, and only the child may change its own")]
     pub(super) fn give_back_in(&self, command: &mut Command) {
         let (before, parent) = (self.before, getpid());
+        let ignored = [(libc::SIGPIPE, ignored_pipes()), (libc::SIGCHLD, self.ignored_children)];
+        let closed = [libc::STDIN_FILENO, libc::STDOUT_FILENO, libc::STDERR_FILENO].map(was_closed);
         let begin = move || {
             set_mask(&before)?;
+            for (signal, was_ignored) in ignored {
+                if was_ignored {
+                    // SAFETY: takes two numbers.
+                    unsafe { libc::signal(signal, libc::SIG_IGN) };
+                }
+            }
+            for (descriptor, was_closed) in (0..).zip(closed) {
+                if was_closed {
+                    // SAFETY: nothing in this copy of the process uses that descriptor.
+                    unsafe { libc::close(descriptor) };
+                }
+            }
             rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
             // This program may have been killed before that.
             if rustix::process::getppid() == Some(parent) { Ok(()) } else { Err(Errno::SRCH.into()) }
@@ -94,26 +125,35 @@ impl Signals {
         }
     }
 
-    /// Stops this program by this signal, as if nobody had taken it over. Returns when it goes on.
-    pub(super) fn stop_by(&self, signal: c_int) -> io::Result<()> {
-        raise(signal);
-        // A signal that waits takes effect once nothing holds it back.
-        set_mask(&self.before)?;
-        Signals::take_again(self)
+    /// Whether the command did not get it: it was sent to this process alone.
+    pub(super) fn is_for_us_alone(&mut self, sent: Sent) -> bool {
+        let got = self.witness.as_mut().and_then(|witness| witness.got(sent.number));
+        // The same signal once more, which came while the witness was asked, is that signal.
+        self.take_waiting(sent.number);
+        !got.unwrap_or(sent.is_by_the_kernel)
     }
 
     #[allow(unsafe_code, reason = "see `take`")]
-    fn take_again(&self) -> io::Result<()> {
-        let ignored = ignored();
-        let mut set = MaybeUninit::uninit();
-        // SAFETY: as in `take`.
+    fn take_waiting(&self, signal: c_int) {
+        let (set, at_once) = (set_of(signal), libc::timespec { tv_sec: 0, tv_nsec: 0 });
+        // SAFETY: reads a set and a time that were written.
+        while unsafe { libc::sigtimedwait(&raw const set, std::ptr::null_mut(), &raw const at_once) } > 0 {}
+    }
+
+    /// Stops this program by this signal, as if nobody had taken it over. Returns when it goes on. Other signals wait.
+    #[allow(unsafe_code, reason = "see `take`")]
+    pub(super) fn stop_by(&self, signal: c_int) -> io::Result<()> {
+        raise(signal);
+        let set = set_of(signal);
+        // SAFETY: reads a set that was written.
         unsafe {
-            libc::sigemptyset(set.as_mut_ptr());
-            for signal in taken().filter(|signal| !ignored.contains(signal)) {
-                libc::sigaddset(set.as_mut_ptr(), signal);
+            // A signal that waits takes effect once nothing holds it back.
+            check(libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut()))?;
+            if taken().any(|taken| taken == signal) {
+                check(libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()))?;
             }
-            check(libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut()))
         }
+        Ok(())
     }
 }
 
@@ -148,29 +188,11 @@ fn ignored() -> Vec<c_int> {
 }
 
 fn meaning(info: &[u8; INFO]) -> Received {
-    let (number, code, sender) = (field(info, 0), field(info, 8), field(info, 12));
+    let (number, code) = (field(info, 0), field(info, 8));
     if number == libc::SIGCHLD {
         return Received::Child;
     }
-    if number == libc::SIGWINCH {
-        return Received::Resized;
-    }
-    // The shell continues the whole group, and a stopped command is continued where this program goes on.
-    if number == libc::SIGCONT || code == BY_THE_KERNEL || is_sent_to_both(sender) {
-        return Received::ForBoth;
-    }
-    Received::ForUsAlone(number)
-}
-
-/// Whether who sent it signals the whole group, or every process of a job.
-fn is_sent_to_both(sender: i32) -> bool {
-    // A sender in another PID namespace has no PID here: a container runtime signals its first process alone.
-    let Some(pid) = Pid::from_raw(sender) else { return false };
-    if getpgid(Some(pid)).is_ok_and(|group| group == getpgrp()) {
-        return true;
-    }
-    let name = fs::read_to_string(format!("/proc/{sender}/comm")).unwrap_or_default();
-    SIGNAL_EVERYBODY.contains(&name.trim())
+    Received::Other(Sent { number, is_by_the_kernel: code == BY_THE_KERNEL })
 }
 
 fn field(info: &[u8; INFO], at: usize) -> i32 {
@@ -185,14 +207,21 @@ pub(super) fn end_by(signal: c_int) {
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     // SAFETY: takes two numbers. The handler is the system's own.
     unsafe { libc::signal(signal, libc::SIG_DFL) };
+    let set = set_of(signal);
+    // SAFETY: reads a set that was written.
+    unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut()) };
+    raise(signal);
+}
+
+#[allow(unsafe_code, reason = "see `Signals::take`")]
+fn set_of(signal: c_int) -> libc::sigset_t {
     let mut set = MaybeUninit::uninit();
-    // SAFETY: the set is written before it is read.
+    // SAFETY: the set is written by the first call, and read after it.
     unsafe {
         libc::sigemptyset(set.as_mut_ptr());
         libc::sigaddset(set.as_mut_ptr(), signal);
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), std::ptr::null_mut());
+        set.assume_init()
     }
-    raise(signal);
 }
 
 fn raise(signal: c_int) {

@@ -10,6 +10,9 @@ use super::terminal::Modes;
 
 /// What is read at once: all that a pipe holds.
 const BLOCK: usize = 64 << 10;
+/// What was written before the command's end is at most this: the most that a pipe can hold. What others write after it
+/// may never end.
+const LAST: usize = 1 << 20;
 /// A smaller piece is copied, so that a queue of short lines does not hold a block for each.
 const SMALL: usize = 16 << 10;
 
@@ -40,11 +43,16 @@ impl Stream {
     pub(super) fn relay(mut self, stop: &OwnedFd, copy: impl Fn(Vec<u8>)) -> Ended {
         let mut block = vec![0; BLOCK];
         let mut ended_with_a_line = true;
+        let mut is_over = false;
+        let mut last = 0;
         loop {
-            match wait(&self.from, stop) {
-                Ready::Output => {}
-                Ready::End => return Ended { ended_with_a_line, left: None },
-                Ready::Nothing => {
+            match self.wait(stop, &mut is_over) {
+                Ready::Output if last < LAST => {}
+                Ready::End => {
+                    self.follow_modes();
+                    return Ended { ended_with_a_line, left: None };
+                }
+                Ready::Output | Ready::Nothing => {
                     self.follow_modes();
                     return Ended { ended_with_a_line, left: Some(Left { from: self.from, to: self.to }) };
                 }
@@ -66,6 +74,9 @@ impl Stream {
                 return Ended { ended_with_a_line, left: None };
             }
             ended_with_a_line = piece.last() == Some(&b'\n');
+            if is_over {
+                last += length;
+            }
             if length < SMALL {
                 copy(piece.to_vec());
             } else {
@@ -73,6 +84,39 @@ impl Stream {
                 full.truncate(length);
                 copy(full);
             }
+        }
+    }
+
+    /// Waits for output, or for the command's end, which it notes in `is_over`.
+    fn wait(&self, stop: &OwnedFd, is_over: &mut bool) -> Ready {
+        loop {
+            let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+            // Where no event is asked for, an error or a hang-up is reported all the same.
+            let mut watched = [
+                PollFd::new(&self.from, PollFlags::IN),
+                PollFd::new(stop, PollFlags::empty()),
+                PollFd::new(&self.to, PollFlags::empty()),
+            ];
+            match poll(&mut watched, is_over.then_some(&at_once)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(_) => return Ready::End,
+            }
+            let [output, stopped, reader] = watched.each_ref().map(PollFd::revents);
+            if !reader.is_empty() {
+                // Closing our end tells the command that its reader is gone, as it would have been told.
+                return Ready::End;
+            }
+            if output.contains(PollFlags::IN) {
+                return Ready::Output;
+            }
+            if !output.is_empty() {
+                return Ready::End;
+            }
+            if *is_over {
+                return Ready::Nothing;
+            }
+            // What was written before the end is looked for once more.
+            *is_over = !stopped.is_empty();
         }
     }
 
@@ -85,35 +129,10 @@ impl Stream {
 
 enum Ready {
     Output,
-    /// Nobody can write any more.
+    /// Nobody can write any more, or nobody reads.
     End,
     /// The command exited and nothing is there, but others can still write.
     Nothing,
-}
-
-/// Waits for output, or for the command's end.
-fn wait(from: &OwnedFd, stop: &OwnedFd) -> Ready {
-    let mut is_over = false;
-    loop {
-        let mut watched = [PollFd::new(from, PollFlags::IN), PollFd::new(stop, PollFlags::empty())];
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        match poll(&mut watched, is_over.then_some(&at_once)) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(_) => return Ready::End,
-        }
-        let [output, stopped] = &watched;
-        if output.revents().contains(PollFlags::IN) {
-            return Ready::Output;
-        }
-        if !output.revents().is_empty() {
-            return Ready::End;
-        }
-        if is_over {
-            return Ready::Nothing;
-        }
-        // What was written before the end is looked for once more.
-        is_over = !stopped.revents().is_empty();
-    }
 }
 
 fn write_all(to: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
