@@ -72,6 +72,8 @@ pub fn advise(situation: &Situation<'_>) -> Advice {
 }
 
 #[cfg(test)]
+mod calibrated;
+#[cfg(test)]
 pub(crate) mod testing {
     //! Diagnoses for the tests of this folder.
     use crate::knowledge::diagnosis::*;

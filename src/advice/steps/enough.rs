@@ -10,6 +10,9 @@ use crate::units::Bytes;
 /// Logs print sizes with two decimals of a GiB: what is freed and what is short by such figures differ by so much.
 const ROUNDING_PERCENT: u64 = 2;
 
+/// Of a need that is a lower bound, this part must be spare for a step to be likely enough.
+const LEAST_SPARE: u64 = 20;
+
 /// Decides for each step whether it is enough, puts the fewest changes that are enough together first where none is, adds
 /// up what the steps free, and says both. Tells whether it is known that no set of changes is enough, and what those that
 /// are do for the model.
@@ -85,6 +88,7 @@ fn by_the_sums(planned: &PlannedFix, freed_by_processes: Bytes, outlook: &Outloo
                 if is_together_enough { Enough::WithOthers } else { Enough::NotAlone }
             }
             Some(true) => Enough::NotAlone,
+            Some(false) if planned.is_about_a_process() && is_barely_enough(planned, outlook) => Enough::Unknown,
             Some(false) => Enough::Likely,
             None => Enough::Unknown,
         },
@@ -96,6 +100,16 @@ fn is_short(planned: &PlannedFix, outlook: &Outlook<'_, '_>) -> Option<bool> {
     let (frees, short) = (planned.frees_bytes?, outlook.short.filter(|short| *short > Bytes::ZERO)?);
     let is_alike = planned.enough == Enough::Yes && frees.within_percent(short, ROUNDING_PERCENT);
     Some(frees < short && !is_alike)
+}
+
+/// Whether a process that ends frees little more than a shortage that is a lower bound: the run was on its way to its
+/// peak. A setting is chosen for what was asked for, and is not held to this.
+fn is_barely_enough(planned: &PlannedFix, outlook: &Outlook<'_, '_>) -> bool {
+    let Some(ledger) = outlook.case.ledger.as_ref().filter(|ledger| ledger.needed_is_at_least) else { return false };
+    let (Some(frees), Some(short), Some(needed)) = (planned.frees_bytes, outlook.short, ledger.needed_bytes) else {
+        return false;
+    };
+    frees < short.plus(Bytes(needed.0 / LEAST_SPARE))
 }
 
 /// Says in the step what keeps it from being enough.
