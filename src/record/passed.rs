@@ -43,7 +43,11 @@ pub fn compare(before: Side<'_>, after: Option<Side<'_>>, end: End) -> Outcome {
     let ended = words::end(end);
     let Some(after) = after else {
         let passed = if end.is_success() { Passed::Succeeded } else { Passed::Unknown };
-        return Outcome { passed, failed_again: false, seen: format!("The new run {ended}; no record of it was found.") };
+        return Outcome {
+            passed,
+            failed_again: false,
+            seen: format!("The new run {ended}; no record of it was found."),
+        };
     };
     let failed_again = !end.is_success() && after.recording.said.is_some();
     let length = words::seconds(after.recording.length());
@@ -158,7 +162,8 @@ fn states(output: &str) -> impl Iterator<Item = &str> {
 fn counting(lines: &[&str]) -> Option<usize> {
     let first = lines.first()?;
     let numbered: Vec<Vec<(usize, u64)>> = lines.iter().map(|line| rise::numbers(line)).collect();
-    let candidates = rise::numbers(first).into_iter().enumerate().filter(|(_, (begins, _))| !is_of_a_time(first, *begins));
+    let candidates =
+        rise::numbers(first).into_iter().enumerate().filter(|(_, (begins, _))| !is_of_a_time(first, *begins));
     let counted = candidates.filter_map(|(at, (begins, _))| {
         let values = numbered.iter().filter_map(|numbers| numbers.get(at).map(|(_, value)| *value));
         let values: Vec<u64> = values.collect();
@@ -171,7 +176,8 @@ fn counting(lines: &[&str]) -> Option<usize> {
 
 /// Whether the number is a part of a time of day or of a duration: `12:04`.
 fn is_of_a_time(line: &str, begins: usize) -> bool {
-    let is_colon_between = |text: &str| text.starts_with(':') && text.get(1..2).is_some_and(|next| next.parse::<u8>().is_ok());
+    let is_colon_between =
+        |text: &str| text.starts_with(':') && text.get(1..2).is_some_and(|next| next.parse::<u8>().is_ok());
     let rest = line.get(begins..).unwrap_or_default().trim_start_matches(|c: char| c.is_ascii_digit());
     let before = line.get(..begins).unwrap_or_default();
     let follows_colon = before.strip_suffix(':').is_some_and(|text| text.ends_with(|c: char| c.is_ascii_digit()));
@@ -183,7 +189,8 @@ fn reached(line: &str, at: usize) -> Option<Reached> {
     let (begins, number) = numbers.get(at).copied()?;
     let word = rise::word_before(line, begins).map(str::to_owned);
     let earlier = numbers.iter().take(at);
-    let is_epoch = |begins: usize| rise::word_before(line, begins).is_some_and(|word| word.eq_ignore_ascii_case("epoch"));
+    let is_epoch =
+        |begins: usize| rise::word_before(line, begins).is_some_and(|word| word.eq_ignore_ascii_case("epoch"));
     let epoch = earlier.clone().find(|(begins, _)| is_epoch(*begins)).map(|(_, epoch)| *epoch);
     Some(Reached { epoch, number, word })
 }
@@ -221,7 +228,13 @@ mod tests {
         Some(Said { gpu: Some(0), needs: Some(Bytes::gib(gib)), at_least: true, ..Said::default() })
     }
 
-    fn outcome(outputs: (Option<&str>, Option<&str>), at: Millis, peak: u64, end: End, again: bool) -> (Passed, String) {
+    fn outcome(
+        outputs: (Option<&str>, Option<&str>),
+        at: Millis,
+        peak: u64,
+        end: End,
+        again: bool,
+    ) -> (Passed, String) {
         let before = recording(20, 30_000, End::Code(1), needing(22));
         let after = recording(peak, at, end, if again { needing(22) } else { None });
         let side = |recording, output| Side { recording, output };

@@ -74,7 +74,7 @@ pub fn last_line(lines: &[&str]) -> Option<String> {
 }
 
 /// What a line with carriage returns showed last: progress bars write over themselves.
-pub(super) fn last_state(line: &str) -> &str {
+pub(crate) fn last_state(line: &str) -> &str {
     line.trim_end().rsplit('\r').find(|state| !state.trim().is_empty()).unwrap_or_default().trim()
 }
 
