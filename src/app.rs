@@ -24,7 +24,9 @@ pub(crate) mod plan;
 pub(crate) mod prompt;
 pub(crate) mod question;
 pub(crate) mod region;
+pub mod replay;
 pub(crate) mod rows;
+pub mod run_again;
 pub(crate) mod scroll;
 pub(crate) mod summary;
 #[cfg(test)]

@@ -48,6 +48,9 @@ pub struct Cli {
     /// Open the last log, with the steps that were taken
     #[arg(long, conflicts_with_all = ["log", "demo"])]
     pub last: bool,
+    /// Open a recording of `run` or `watch`, or the output of `sample`
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["log", "demo", "last"])]
+    pub replay: Option<PathBuf>,
     #[command(flatten)]
     pub look: Look,
 }
@@ -126,8 +129,8 @@ pub enum Command {
 }
 
 /// The message for an argument of the terminal program before a command.
-const MISPLACED: &str =
-    "give a log after its command, as in `oomdoctor diagnose crash.log`; --demo and --last start the terminal program";
+const MISPLACED: &str = "give a log after its command, as in `oomdoctor diagnose crash.log`; --demo, --last and --replay start \
+     the terminal program";
 
 /// Runs the program. No input makes it panic.
 pub fn run() -> ExitCode {
@@ -151,7 +154,7 @@ pub fn run() -> ExitCode {
     if !matches!(cli.command, Some(Command::Sample { .. } | Command::Drain | Command::PassOn | Command::Record(_))) {
         usage::unknown_variables().iter().for_each(|message| output::warn(message));
     }
-    if cli.command.is_some() && (cli.log.is_some() || cli.demo || cli.last) {
+    if cli.command.is_some() && (cli.log.is_some() || cli.demo || cli.last || cli.replay.is_some()) {
         return output::refuse(MISPLACED);
     }
     let missing_log = cli.log.as_deref().filter(|log| !log.exists());
@@ -159,7 +162,10 @@ pub fn run() -> ExitCode {
         return output::refuse(&message);
     }
     match cli.command {
-        None => screen::run(&global, cli.log, cli.demo, cli.last),
+        None => match cli.replay {
+            Some(path) => screen::replay(&global, &path),
+            None => screen::run(&global, cli.log, cli.demo, cli.last),
+        },
         Some(command) => run_command(&global, command),
     }
 }

@@ -5,6 +5,7 @@
 pub mod curve;
 pub mod frame;
 pub mod held;
+pub mod passed;
 pub mod recording;
 pub mod rise;
 pub mod scribe;

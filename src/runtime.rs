@@ -16,6 +16,7 @@ pub(crate) mod outside;
 pub mod process_control;
 pub(crate) mod reader;
 pub(crate) mod recorder;
+mod run_again;
 pub(crate) mod runs;
 pub(crate) mod snapshots;
 pub mod terminal;
@@ -33,15 +34,19 @@ use std::time::Duration;
 use demo::DemoMachine;
 use files::each_block;
 use journal::Journal;
+use keyboard::Lent;
 use last::Shelf;
 use outside::{Control, Outside};
 use process_control::Leaders;
 use reader::Reader;
+pub use run_again::Runner;
 use terminal::Screen;
 use wake::{Clock, Tell, Wake, new_size};
 
 use crate::app::last::Story;
-use crate::app::model::{Config, Pipe};
+use crate::app::model::{AwaitedRecord, Config, Pipe};
+use crate::app::replay::Played;
+use crate::app::run_again::RunAgain;
 use crate::app::summary::in_one_line;
 use crate::app::update::{open_file, open_last, wait_for_pipe};
 use crate::app::{Effect, Model, Msg, update};
@@ -51,6 +56,10 @@ use crate::platform::{Asked, Kernel, Sampling, SetPace, here, machine};
 /// with a few others as at the start, is drawn at once.
 const BURST: usize = 4;
 const BURST_TIME: Duration = Duration::from_millis(133);
+
+/// The numbers of the signals that a terminal's keys send to the command in its foreground (POSIX).
+const INTERRUPT: i32 = 2;
+const QUIT: i32 = 3;
 
 /// Where the log comes from at the start.
 #[derive(Debug)]
@@ -81,6 +90,10 @@ pub struct Start {
     pub own_knowledge: bool,
     /// The log to open.
     pub log: LogSource,
+    /// The recording to show.
+    pub replay: Option<Played>,
+    /// How a recorded command is run again.
+    pub runner: Runner,
 }
 
 /// Runs the terminal program until the person leaves or a signal ends it, and returns the number of that signal. Fails if
@@ -108,7 +121,8 @@ pub fn run(start: Start) -> io::Result<Option<i32>> {
     // A pipe is searched while it is read.
     let at_once = start.own_knowledge || matches!(start.log, LogSource::Pipe(_));
     let reader = Reader::start(start.knowledge, at_once, wakes.clone())?;
-    keyboard::listen(clock, wakes.clone(), reader.telling.clone(), reader.when_touched())?;
+    let lent = Lent::default();
+    keyboard::listen(clock, wakes.clone(), reader.telling.clone(), reader.when_touched(), lent.clone())?;
     if let Some(folder) = &start.state {
         forget_unwanted_log(&model.config, folder, &wakes);
     }
@@ -117,7 +131,18 @@ pub fn run(start: Start) -> io::Result<Option<i32>> {
     let leaders = Leaders::default();
     let mut outside = Outside { wakes, reader, viewer, control, set_pace: live, leaders, journal, state, shelf };
     let piped = open_log(start.log, &mut model, &mut outside)?;
-    let session = Session { model: &mut model, screen: &mut screen, outside: &mut outside, clock, is_dirty: true };
+    if let Some(tape) = start.replay {
+        show(tape, &mut model, clock);
+    }
+    let session = Session {
+        model: &mut model,
+        screen: &mut screen,
+        outside: &mut outside,
+        clock,
+        is_dirty: true,
+        runner: start.runner,
+        lent,
+    };
     let left = session.run(&queue);
     drop(screen);
     // One line stays where the person works: what was short, what was done, what it freed.
@@ -175,6 +200,17 @@ fn open_log(source: LogSource, model: &mut Model, outside: &mut Outside) -> io::
     Ok(None)
 }
 
+/// Shows a recording over the log of its command, if that is open.
+fn show(tape: Played, model: &mut Model, clock: Clock) {
+    if model.input.file.is_some() {
+        model.input.record = Some(tape.path.clone());
+        let run = tape.recording.run.as_ref();
+        model.input.command = run.and_then(|run| shlex::try_join(run.argv.iter().map(String::as_str)).ok());
+    }
+    model.awaited_record = Some(AwaitedRecord::ToShow);
+    update(model, Msg::Record(Ok(Arc::new(tape))), &clock.now());
+}
+
 /// The terminal program while it runs.
 struct Session<'a> {
     model: &'a mut Model,
@@ -183,6 +219,9 @@ struct Session<'a> {
     clock: Clock,
     /// True if the screen does not show the model as it is now.
     is_dirty: bool,
+    runner: Runner,
+    /// Whether a command has the terminal, so that nothing is drawn or taken for a key.
+    lent: Lent,
 }
 
 /// `Break` ends the session, with the number of the signal that ended it.
@@ -193,7 +232,8 @@ impl Session<'_> {
         // When each of the next frames may be drawn, the nearest first.
         let mut frames = [Duration::ZERO; BURST];
         loop {
-            let frame = self.is_dirty.then_some(frames[0]);
+            let can_draw = self.is_dirty && !self.lent.is_lent();
+            let frame = can_draw.then_some(frames[0]);
             let due = self.model.wakes_at().into_iter().chain(frame).min();
             let wait = due.map(|due| due.saturating_sub(self.clock.elapsed()));
             let mut next = next_wake(queue, wait);
@@ -209,7 +249,7 @@ impl Session<'_> {
             if let Some(set_pace) = &self.outside.set_pace {
                 set_pace(self.model.pace());
             }
-            if self.is_dirty && self.clock.elapsed() >= frames[0] {
+            if self.is_dirty && !self.lent.is_lent() && self.clock.elapsed() >= frames[0] {
                 self.draw()?;
                 frames.rotate_left(1);
                 frames[BURST - 1] = self.clock.elapsed() + BURST_TIME;
@@ -229,7 +269,14 @@ impl Session<'_> {
 
     fn take(&mut self, wake: Wake) -> io::Result<Flow> {
         match wake {
+            Wake::Msg(Msg::RanAgain(run, outcome)) => {
+                self.take_terminal_again()?;
+                return Ok(self.take_message(Msg::RanAgain(run, outcome)));
+            }
             Wake::Msg(msg) => return Ok(self.take_message(msg)),
+            Wake::Asked(Asked::Stop) if self.lent.is_lent() => here::stop()?,
+            // Ctrl-C and Ctrl-\\ are the command's; and it draws itself again after a stop.
+            Wake::Asked(Asked::End(INTERRUPT | QUIT) | Asked::Continue) if self.lent.is_lent() => {}
             Wake::Asked(Asked::Stop) if self.model.config.can_suspend => {
                 terminal::give_back();
                 here::stop()?;
@@ -252,7 +299,30 @@ impl Session<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
+    /// Runs a command in the foreground of this terminal.
+    fn lend_terminal(&mut self, run: RunAgain) {
+        if !self.outside.is_lent_for(&run) {
+            return;
+        }
+        self.lent.set(true);
+        terminal::give_back();
+        self.runner.start(run, self.outside.wakes.clone());
+    }
+
+    fn take_terminal_again(&mut self) -> io::Result<()> {
+        if self.lent.is_lent() {
+            self.screen.retake()?;
+            self.lent.set(false);
+            update(self.model, Msg::Resumed, &self.clock.now());
+            update(self.model, new_size(), &self.clock.now());
+        }
+        Ok(())
+    }
+
     fn take_message(&mut self, msg: Msg) -> Flow {
+        if self.lent.is_lent() && matches!(msg, Msg::Key(..) | Msg::Mouse(..) | Msg::Paste(_) | Msg::Pasting) {
+            return ControlFlow::Continue(());
+        }
         self.is_dirty |= match msg {
             Msg::Tick => self.model.wakes_at().is_some_and(|due| due <= self.clock.elapsed()),
             // The reading that follows the header shows what changed.
@@ -260,10 +330,11 @@ impl Session<'_> {
             _ => true,
         };
         for effect in update(self.model, msg, &self.clock.now()) {
-            if effect == Effect::Quit {
-                return ControlFlow::Break(None);
+            match effect {
+                Effect::Quit => return ControlFlow::Break(None),
+                Effect::RunAgain(run) => self.lend_terminal(*run),
+                effect => self.outside.act(effect),
             }
-            self.outside.act(effect);
         }
         ControlFlow::Continue(())
     }

@@ -56,6 +56,10 @@ pub enum Action {
     PreviousHit,
     /// Give the focused region the whole screen.
     Zoom,
+    /// Show the recording of the run that failed.
+    Recording,
+    /// Ask whether to run the recorded command again, as the fix changes it.
+    RunAgain,
     /// Write a report for others.
     Report,
     /// Stop taking new readings, or go on.
@@ -92,6 +96,7 @@ impl Action {
                 | Action::Zoom
                 | Action::Log
                 | Action::About
+                | Action::Recording
                 | Action::Theme
                 | Action::Help
         )

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::last::Kept;
+use super::run_again::RunAgain;
 use crate::advice::release::Release;
 use crate::gpu::ProcessKey;
 use crate::gpu::guard::Signal;
@@ -46,6 +47,10 @@ pub enum Effect {
         generation: u64,
         path: PathBuf,
     },
+    /// Read this recording and answer with `Msg::Record`.
+    ReadRecord(PathBuf),
+    /// Run exactly this command in the foreground of this terminal, recorded, and answer with `Msg::RanAgain`.
+    RunAgain(Box<RunAgain>),
     /// Load the knowledge base, if it is not there yet, and answer with `Msg::Glossary`.
     LoadKnowledge,
     /// Signal exactly this process, if it still is that process, and report what becomes of it.

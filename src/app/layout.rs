@@ -89,6 +89,14 @@ pub(crate) fn page_height(size: (u16, u16)) -> usize {
     usize::from(size.1.saturating_sub(4).max(1))
 }
 
+/// Columns beside the curves of a recording: the window's frame with a blank on each side, and the scale.
+const BESIDE_CURVES: u16 = 10;
+
+/// The columns of a recording's curves, on a screen of this size.
+pub(crate) fn replay_columns(size: (u16, u16)) -> usize {
+    usize::from(size.0.saturating_sub(BESIDE_CURVES).max(1))
+}
+
 /// The columns of the text of the selected fix, beside a table of fixes that would like so many.
 pub(crate) fn detail_width(size: (u16, u16), steps_columns: u16) -> usize {
     let columns = if is_small(size) { size.0 } else { detail_columns(size.0, steps_columns) };

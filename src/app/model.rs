@@ -25,6 +25,7 @@ use super::last::Story;
 use super::overlay::OpenOverlay;
 use super::prompt::Prompt;
 use super::question::Question;
+use super::replay::Replay;
 use super::walk::{Ending, Walk};
 use crate::advice::{Advice, Trial};
 use crate::gpu::Snapshot;
@@ -58,6 +59,10 @@ pub struct Model {
     pub walk: Walk,
     /// The settings of the run's model that the person tries; kept while log and model are the same.
     pub trial: Option<Box<Trial>>,
+    /// The recording of a run, once it was read.
+    pub replay: Option<Box<Replay>>,
+    /// What is done once the recording of the log's run is read.
+    pub awaited_record: Option<AwaitedRecord>,
     /// The processes that were terminated or asked to unload, in order.
     pub endings: Vec<Ending>,
     pub question: Option<Question>,
@@ -81,6 +86,14 @@ pub struct Model {
     pub leaving: bool,
 }
 
+/// Why a recording is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AwaitedRecord {
+    ToShow,
+    /// Its command is to be run again.
+    ToRunAgain,
+}
+
 impl Model {
     /// A program that has just started and knows nothing.
     pub fn new(config: Config, size: (u16, u16), wall: WallTime) -> Model {
@@ -99,6 +112,8 @@ impl Model {
             advice: None,
             walk: Walk::default(),
             trial: None,
+            replay: None,
+            awaited_record: None,
             endings: Vec::new(),
             question: None,
             overlay: None,

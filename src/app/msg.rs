@@ -7,6 +7,8 @@ use crossterm::event::{KeyEvent, MouseEvent};
 
 use super::again::Progress;
 use super::model::{Change, Seen};
+use super::replay::Played;
+use super::run_again::RunAgain;
 use crate::gpu::guard::Refusal;
 use crate::gpu::{Header, ProcessKey, Snapshot};
 use crate::knowledge::diagnosis::Diagnosis;
@@ -14,6 +16,7 @@ use crate::knowledge::fix::Fix;
 use crate::knowledge::page::Page;
 use crate::knowledge::run::Run;
 use crate::log::PastedLog;
+use crate::record::End;
 use crate::units::WallTime;
 
 /// The moment of a wake-up: read once at the edge, handed in.
@@ -61,6 +64,10 @@ pub enum Msg {
     RunThatWorked(Box<Result<Run, String>>),
     /// How far the run came, by what its log says since the failure was read.
     Progress(Progress),
+    /// A recording was read; else why it was not.
+    Record(Result<Arc<Played>, String>),
+    /// What became of a command that was run again: how it ended and its recording, or why it was not run.
+    RanAgain(Box<RunAgain>, Result<(End, Option<Arc<Played>>), String>),
     /// Something went wrong outside; the text says what.
     Trouble(String),
     /// A log could not be read; the text says why. Answers the request of this generation.

@@ -8,6 +8,7 @@ pub(crate) mod drawing;
 pub(crate) mod glossary;
 pub(crate) mod help;
 pub(crate) mod reasons;
+pub(crate) mod recording;
 pub(crate) mod report;
 pub(crate) mod sizes;
 pub(crate) mod symptoms;
@@ -120,7 +121,9 @@ pub(crate) fn covered(action: Action) -> Outcome {
     match action {
         Action::End => Outcome::Stays,
         // The key only uncovers what it would change.
-        Action::Enter | Action::Mark | Action::Skip | Action::Back | Action::DidNotHelp => Outcome::Closes(Vec::new()),
+        Action::Enter | Action::Mark | Action::Skip | Action::Back | Action::DidNotHelp | Action::RunAgain => {
+            Outcome::Closes(Vec::new())
+        }
         _ => Outcome::Passes,
     }
 }

@@ -4,7 +4,7 @@ use super::model::Model;
 use super::walk::{Behind, Ending, EndingState};
 use crate::advice::release::Release;
 use crate::advice::rerun::apply_all;
-use crate::advice::{PlannedFix, Situation, Taken};
+use crate::advice::{Changes, PlannedFix, Situation, Taken};
 use crate::gpu::ProcessKey;
 use crate::report;
 
@@ -40,11 +40,16 @@ impl Model {
 
     /// The command line to run again, with the changes of the fixes taken; `None` where the failed command is unknown.
     pub fn rerun(&self) -> Option<String> {
+        self.rerun_with(None)
+    }
+
+    /// The same with another change behind them.
+    pub(crate) fn rerun_with(&self, more: Option<&Changes>) -> Option<String> {
         let diagnosis = self.input.diagnosis.as_ref()?;
         let living = self.advice.as_ref().and_then(|advice| advice.command.as_deref());
         let command = self.input.command.as_deref().or(diagnosis.run.command.as_deref()).or(living);
         let situation = Situation { command, ..Situation::alone(diagnosis) };
-        let changes: Vec<_> = self.walk.behind.iter().filter_map(Behind::change).cloned().collect();
+        let changes: Vec<_> = self.walk.behind.iter().filter_map(Behind::change).chain(more).cloned().collect();
         Some(apply_all(&changes, situation.command_line()?, situation.form()))
     }
 

@@ -11,6 +11,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 pub(crate) use victim::{Victim, telling_apart, workers};
 
 use super::gate::ALONE;
+use super::run_again::RunAgain;
 use crate::advice::release::Release;
 use crate::gpu::guard::Signal;
 
@@ -38,6 +39,8 @@ pub enum Asked {
     End(Vec<Victim>, Signal),
     /// Ask its own program to free memory?
     Release(Box<Victim>, Release),
+    /// Run this command again?
+    RunAgain(Box<RunAgain>),
     /// A second paste: replace the first or append to it?
     Paste(String),
     /// Leave although something is still open; the text says what.
@@ -113,6 +116,7 @@ impl Question {
         self.cut.then_some(match self.asked {
             Asked::End(..) => "Make the terminal larger to read all of it; nothing was signalled.",
             Asked::Release(..) => "Make the terminal larger to read all of it; nothing was asked.",
+            Asked::RunAgain(_) => "Make the terminal larger to read all of it; nothing was run.",
             Asked::Paste(_) | Asked::Quit(_) => "Make the terminal larger to read all of it; nothing was done.",
         })
     }
@@ -127,7 +131,7 @@ impl Question {
     pub fn wants_pid(&self) -> Option<u32> {
         match &self.asked {
             Asked::End(victims, _) => victims.iter().find(|victim| !victim.yours).map(|victim| victim.key.pid),
-            Asked::Release(..) | Asked::Paste(_) | Asked::Quit(_) => None,
+            Asked::Release(..) | Asked::RunAgain(_) | Asked::Paste(_) | Asked::Quit(_) => None,
         }
     }
 
@@ -154,7 +158,7 @@ impl Question {
     /// How long it is only read, and how long an answer waits for another key.
     fn times(&self) -> (Duration, Duration) {
         match self.asked {
-            Asked::End(..) => (READ, SETTLE),
+            Asked::End(..) | Asked::RunAgain(_) => (READ, SETTLE),
             Asked::Release(..) => (READ, SETTLE_REQUEST),
             Asked::Paste(_) => (READ_BRIEFLY, SETTLE),
             Asked::Quit(_) => (READ_BRIEFLY, SETTLE_BRIEFLY),
@@ -263,7 +267,8 @@ impl Question {
 
     fn meaning(&self, character: char) -> Option<Answer> {
         match (&self.asked, character) {
-            (Asked::End(..) | Asked::Release(..) | Asked::Quit(_), 'y') | (Asked::Paste(_), 'r') => Some(Answer::Yes),
+            (Asked::End(..) | Asked::Release(..) | Asked::RunAgain(_) | Asked::Quit(_), 'y')
+            | (Asked::Paste(_), 'r') => Some(Answer::Yes),
             (Asked::Quit(_), 'q') => Some(Answer::Yes),
             (Asked::Paste(_), 'a') => Some(Answer::Append),
             (Asked::Paste(_), 'e') => Some(Answer::Again),

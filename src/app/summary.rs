@@ -15,7 +15,8 @@ use crate::text::broken;
 
 pub(crate) fn page(model: &Model) -> Page {
     let mut page = Page::default();
-    page.add(Tone::Title, "Reported as working");
+    let is_seen = model.walk.has_seen_it_work;
+    page.add(Tone::Title, if is_seen { "The run passed the point where it failed" } else { "Reported as working" });
     page.part("Seen");
     let mut seen = seen(model);
     if seen.is_empty() {
@@ -24,12 +25,16 @@ pub(crate) fn page(model: &Model) -> Page {
     for line in seen {
         page.add(Tone::Text, line);
     }
-    page.part("Only reported");
-    page.add(Tone::Text, "The job works.");
+    if !is_seen {
+        page.part("Only reported");
+        page.add(Tone::Text, "The job works.");
+    }
     for behind in model.walk.behind.iter().filter(|behind| behind.mark == Mark::Taken) {
         page.add(Tone::Text, format!("Taken: {}", behind.title));
     }
-    if let Some(line) = not_seen(model) {
+    if let Some(line) = not_seen(model)
+        && !is_seen
+    {
         page.add(Tone::Text, line);
     }
     // Which change made it work is known only where one was taken.
@@ -149,7 +154,7 @@ pub(crate) fn short_of(brief: &Brief) -> String {
 pub(crate) fn in_one_line(model: &Model) -> Option<String> {
     let mut parts: Vec<String> = model.walk.began_with.iter().cloned().chain(freed(model)).collect();
     if model.walk.works {
-        parts.push("reported as working".to_owned());
+        parts.push(if model.walk.has_seen_it_work { "seen working" } else { "reported as working" }.to_owned());
     }
     if parts.is_empty() {
         return None;

@@ -16,19 +16,20 @@ mod pointing;
 mod readings;
 mod releasing;
 mod restarting;
+pub(crate) mod running;
 mod terminating;
 mod typing;
 
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use proptest::prelude::*;
 
 use groups::{launcher, reading, unlisted, works_for};
 
 use super::last::{Kept, Story};
-use super::model::{Change, Config, Pipe, Region, Seen, SinceItWorked, Source};
+use super::model::{AwaitedRecord, Change, Config, Pipe, Region, Seen, SinceItWorked, Source};
 use super::msg::{LogRead, SignalReport};
 use super::overlay::commands::Commands;
 use super::overlay::report::WrittenReport;
@@ -36,6 +37,7 @@ use super::overlay::trial::FitTrial;
 use super::overlay::uncopied::Uncopied;
 use super::overlay::{Body, Line};
 use super::question::{Asked, READ, SETTLE, SETTLE_REQUEST};
+use super::replay::Played;
 use super::walk::StepId;
 use super::walk::{EndingState, Mark};
 use super::*;
@@ -268,6 +270,20 @@ impl Session {
     /// What was asked for so far.
     pub(crate) fn effects(&self) -> &[Effect] {
         &self.effects
+    }
+
+    /// As a recording that was named at the start.
+    pub(crate) fn show_recording(&mut self, played: std::sync::Arc<Played>) {
+        self.model.awaited_record = Some(AwaitedRecord::ToShow);
+        self.send(Msg::Record(Ok(played)));
+    }
+
+    /// A click at this place of the screen as it is drawn now.
+    pub(crate) fn click_at(&mut self, column: u16, row: u16) {
+        let (_, seen) = crate::ui::view(&self.model);
+        self.model.targets = seen.targets;
+        let kind = MouseEventKind::Down(MouseButton::Left);
+        self.send(Msg::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE }, self.now));
     }
 
     fn signals(&self) -> Vec<(u32, Signal)> {

@@ -12,6 +12,7 @@ mod keys;
 pub(crate) mod log;
 mod mouse;
 mod reading;
+mod run_again;
 mod typing;
 
 pub use log::{open_file, open_last, wait_for_pipe};
@@ -96,6 +97,8 @@ fn of_machine(model: &mut Model, msg: Msg) -> Vec<Effect> {
         Msg::Released(key, outcome) => endings::release_answered(model, key, outcome),
         Msg::Progress(progress) => model.walk.progress = Some(progress),
         Msg::Environment(key, variables) => again::has_environment(model, key, variables),
+        Msg::Record(read) => run_again::record_was_read(model, read),
+        Msg::RanAgain(run, outcome) => return run_again::ran(model, &run, outcome).into_iter().collect(),
         Msg::Written(Ok(path)) => model.open(WrittenReport { path }),
         Msg::Written(Err(why)) => model.say(format!("The report could not be written: {why}")),
         Msg::Copied(Ok(how)) => copied(model, how),

@@ -82,6 +82,8 @@ pub struct Walk {
     pub began: Duration,
     /// They said that it works now.
     pub works: bool,
+    /// That was seen: a run that was started from here exited with 0 or passed the point of the failure.
+    pub has_seen_it_work: bool,
     /// It failed again: the next log is held against this one.
     pub before: Option<Box<Diagnosis>>,
     /// What the last two failures have in common and what not.

@@ -7,16 +7,18 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use super::diagnose::DiagnoseArgs;
-use super::output::refuse;
+use super::output::{print, refuse};
 use super::settings::Global;
 use crate::app::model::{Config, Palette, Source};
+use crate::app::replay::{Played, Replay};
 use crate::gpu::guard::Viewer;
 use crate::platform::{here, machine, variable};
+use crate::record::words;
 use crate::runtime::demo::DemoMachine;
 use crate::runtime::journal::Journal;
 use crate::runtime::reader::{is_named_pipe, named_pipe, open_log};
-use crate::runtime::{self, LogSource, Start};
-use crate::text::harmless;
+use crate::runtime::{self, LogSource, Runner, Start, runs};
+use crate::text::{harmless, harmless_lines};
 
 pub(super) fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool) -> ExitCode {
     let is_piped = !stdin().is_terminal();
@@ -40,6 +42,36 @@ pub(super) fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool)
         Ok(source) => source,
         Err(code) => return code,
     };
+    started(global, source, demo, None)
+}
+
+/// Opens a recording, with the log of its command where that was kept.
+pub(super) fn replay(global: &Global, path: &Path) -> ExitCode {
+    let named = harmless(&path.display().to_string()).into_owned();
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    let tape = match runs::open(&path) {
+        Ok(tape) => tape,
+        Err(why) => return refuse(&format!("{named} is no recording that can be opened: {why}")),
+    };
+    if !here::can_be_drawn_on() || !stdout().is_terminal() {
+        return print(&in_words(tape, !global.ascii && here::shows_unicode()), ExitCode::SUCCESS);
+    }
+    let log = runs::output_of(&path);
+    let source = if tape.output.is_some() && log != path { LogSource::File(log) } else { LogSource::None };
+    started(global, source, false, Some(tape))
+}
+
+/// What a recording says without a terminal to draw it on.
+fn in_words(tape: Played, unicode: bool) -> String {
+    let replay = Replay::new(Arc::new(tape));
+    let mut lines = vec![replay.sentence(unicode), replay.end()];
+    lines.extend(words::peaks(replay.recording()));
+    lines.dedup();
+    harmless_lines(&lines.join("\n")) + "\n"
+}
+
+/// Starts the terminal program.
+fn started(global: &Global, source: LogSource, demo: bool, replay: Option<Played>) -> ExitCode {
     let (kernel, for_knowledge) = (global.kernel(), global.clone());
     let config = config(global, kernel.viewer());
     let start = Start {
@@ -51,6 +83,8 @@ pub(super) fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool)
         knowledge: Box::new(move || super::kb::base_at_any_rate(&for_knowledge)),
         own_knowledge: global.knowledge.is_some(),
         log: source,
+        replay,
+        runner: Runner { options: super::run::settings(global), state: here::state_folder() },
     };
     match runtime::run(start) {
         Ok(None) => ExitCode::SUCCESS,

@@ -24,8 +24,8 @@ const AT_ONCE: Duration = Duration::from_millis(1);
 const GLANCE: Duration = Duration::from_secs(2);
 
 impl<F: FnMut(Event) -> Option<Event>> Events<F> {
-    /// Waits for the next input, at most this long.
-    pub(crate) fn next(&mut self, _: &mut [u8], patience: Option<Duration>) -> io::Result<Typed> {
+    /// Waits for the next input, at most this long. No command runs in this terminal on these systems.
+    pub(crate) fn next(&mut self, _: &mut [u8], patience: Option<Duration>, _: impl Fn() -> bool) -> io::Result<Typed> {
         let patience = patience.map_or(GLANCE, |patience| patience.min(GLANCE));
         let events = gathered(Some(patience), next_event, &mut self.meant)?;
         Ok(match events.is_empty() {

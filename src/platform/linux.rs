@@ -119,11 +119,17 @@ pub(crate) fn input() -> io::Result<Bytes> {
 }
 
 impl Bytes {
-    /// Waits for the next input, at most this long.
-    pub(crate) fn next(&mut self, block: &mut [u8], patience: Option<Duration>) -> io::Result<Typed> {
+    /// Waits for the next input, at most this long. It is left to others where it may not be read.
+    pub(crate) fn next(
+        &mut self,
+        block: &mut [u8],
+        patience: Option<Duration>,
+        may_read: impl Fn() -> bool,
+    ) -> io::Result<Typed> {
         match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], patience.map(timespec).as_ref()) {
             Ok(0) => Ok(Typed::Nothing),
             Err(Errno::INTR) => Err(io::ErrorKind::Interrupted.into()),
+            _ if !may_read() => Ok(Typed::Nothing),
             _ => self.0.read(block).map(Typed::Bytes),
         }
     }

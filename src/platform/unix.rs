@@ -13,7 +13,7 @@ use std::io::{self, stdin};
 use std::os::fd::{AsFd, RawFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::contract::variable;
@@ -77,6 +77,11 @@ pub(crate) fn is_input_fed() -> bool {
     use rustix::fs::FileType;
     let kind = rustix::fs::fstat(stdin()).map(|stat| FileType::from_raw_mode(stat.st_mode));
     matches!(kind, Ok(FileType::Fifo | FileType::RegularFile | FileType::Socket))
+}
+
+/// This program.
+pub(crate) fn own_program() -> io::Result<PathBuf> {
+    system::own_program()
 }
 
 /// A command that runs this program again and that Ctrl-C in this terminal does not reach.

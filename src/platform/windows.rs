@@ -127,8 +127,12 @@ pub(crate) fn check_output_open() -> io::Result<()> {
     if stdout().as_raw_handle().is_null() { Err(io::Error::other("standard output is closed")) } else { Ok(()) }
 }
 
+pub(crate) fn own_program() -> io::Result<PathBuf> {
+    std::env::current_exe()
+}
+
 pub(crate) fn detached_self() -> io::Result<Command> {
-    let mut command = Command::new(std::env::current_exe()?);
+    let mut command = Command::new(own_program()?);
     command.creation_flags(NEW_PROCESS_GROUP);
     Ok(command)
 }

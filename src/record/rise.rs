@@ -74,12 +74,12 @@ pub fn last_line(lines: &[&str]) -> Option<String> {
 }
 
 /// What a line with carriage returns showed last: progress bars write over themselves.
-fn last_state(line: &str) -> &str {
+pub(crate) fn last_state(line: &str) -> &str {
     line.trim_end().rsplit('\r').find(|state| !state.trim().is_empty()).unwrap_or_default().trim()
 }
 
 /// The line with every number as `#`.
-fn shape(line: &str) -> String {
+pub(super) fn shape(line: &str) -> String {
     let mut shape = String::new();
     for character in line.chars() {
         match character {
@@ -98,13 +98,17 @@ fn shape(line: &str) -> String {
 fn counter(earlier: &str, last: &str) -> Option<String> {
     let rising = numbers(earlier).into_iter().zip(numbers(last)).find(|((_, before), (_, now))| now > before);
     let (at, number) = rising?.1;
-    let before = last.get(..at)?.trim_end_matches(|c: char| !c.is_alphanumeric());
-    let word = before.rsplit(|c: char| !(c.is_alphabetic() || c == '_')).next().filter(|word| !word.is_empty());
-    Some(word.map_or_else(|| number.to_string(), |word| format!("{word} {number}")))
+    Some(word_before(last, at).map_or_else(|| number.to_string(), |word| format!("{word} {number}")))
+}
+
+/// The word before what begins at this place of a line.
+pub(super) fn word_before(line: &str, at: usize) -> Option<&str> {
+    let before = line.get(..at)?.trim_end_matches(|c: char| !c.is_alphanumeric());
+    before.rsplit(|c: char| !(c.is_alphabetic() || c == '_')).next().filter(|word| !word.is_empty())
 }
 
 /// The whole numbers of a line, with where they begin; parts of decimals are none.
-fn numbers(line: &str) -> Vec<(usize, u64)> {
+pub(super) fn numbers(line: &str) -> Vec<(usize, u64)> {
     let mut found = Vec::new();
     let mut at = 0;
     for part in line.split(|c: char| !(c.is_ascii_digit() || c == '.')) {

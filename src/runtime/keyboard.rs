@@ -6,6 +6,7 @@ mod sequence;
 
 use std::io;
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -19,12 +20,36 @@ use super::wake::{Clock, Tell, Wake, new_size};
 use crate::app::Msg;
 use crate::platform::{Typed, here};
 
-/// Listens from now on; `touched` is called at the first byte.
+/// Whether the terminal is lent to a command, which then reads what is typed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lent(Arc<(Mutex<bool>, Condvar)>);
+
+impl Lent {
+    pub(crate) fn set(&self, lent: bool) {
+        *self.lock() = lent;
+        self.0.1.notify_all();
+    }
+
+    pub(crate) fn is_lent(&self) -> bool {
+        *self.lock()
+    }
+
+    fn wait_for_its_end(&self) {
+        drop(self.0.1.wait_while(self.lock(), |lent| *lent));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, bool> {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Listens from now on, but not while the terminal is lent; `touched` is called at the first byte.
 pub(crate) fn listen(
     clock: Clock,
     wakes: Sender<Wake>,
     telling: Telling,
     touched: impl FnOnce() + Send + 'static,
+    lent: Lent,
 ) -> io::Result<()> {
     let mut terminal = here::input()?;
     thread::Builder::new().name("keys".into()).spawn(move || {
@@ -35,8 +60,9 @@ pub(crate) fn listen(
         let mut shortening = Shortening::default();
         let mut block = vec![0; 64 << 10];
         loop {
+            lent.wait_for_its_end();
             let patience = decoder.due().map(|due| due.saturating_sub(clock.elapsed()));
-            let typed = terminal.next(&mut block, patience);
+            let typed = terminal.next(&mut block, patience, || !lent.is_lent());
             if matches!(typed, Ok(Typed::Bytes(1..) | Typed::Events(_))) {
                 touched.take().into_iter().for_each(|touched| touched());
             }

@@ -13,9 +13,10 @@ use super::process_control::Leaders;
 use super::process_control::follow_and_watch;
 use super::reader::{Job, Reader};
 use super::wake::{Tell, Wake};
-use super::{clipboard, outbox, terminal};
+use super::{clipboard, outbox, runs, terminal};
 use crate::advice::release::Release;
 use crate::app::effect::Order;
+use crate::app::run_again::RunAgain;
 use crate::app::{Effect, Msg};
 use crate::gpu::ProcessKey;
 use crate::gpu::guard::Viewer;
@@ -72,10 +73,32 @@ impl Outside {
                 let text = if matches!(self.control, Control::Demo(_)) { outbox::of_the_demo(&text) } else { text };
                 outbox::write(self.state.clone(), text, self.wakes.clone());
             }
+            Effect::ReadRecord(path) => self.read_record(path),
             Effect::Suspend => here::ask_to_stop(),
-            // The loop itself ends the session.
-            Effect::Quit => {}
+            // The loop itself ends the session, and lends the terminal.
+            Effect::Quit | Effect::RunAgain(_) => {}
         }
+    }
+
+    fn read_record(&self, path: PathBuf) {
+        let wakes = self.wakes.clone();
+        let spawned = thread::Builder::new().name("record".into()).spawn(move || {
+            wakes.tell(Msg::Record(runs::open(&path).map(Arc::new)));
+        });
+        if let Err(error) = spawned {
+            self.wakes.tell(Msg::Record(Err(error.to_string())));
+        }
+    }
+
+    /// Runs a command again, where the terminal is its own; in the demo the recorded job starts again. True if the terminal
+    /// has to be lent.
+    pub(super) fn is_lent_for(&self, run: &RunAgain) -> bool {
+        let Control::Demo(machine) = &self.control else { return true };
+        let started = "Demo: the job runs again, simulated.";
+        let word =
+            if machine.start(&run.line()) { started } else { "Demo: the job runs already, or nothing starts it." };
+        self.wakes.tell(Msg::Trouble(word.to_owned()));
+        false
     }
 
     /// Reports nothing about a process that may not be read or has exited.

@@ -5,10 +5,11 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use crate::app::replay::Played;
 use crate::gpu::Header;
 use crate::platform::{here, regular};
 use crate::record::recording::Recording;
-use crate::record::{Line, Note, Run};
+use crate::record::{Line, Note, Run, Try};
 
 const FOLDER: &str = "runs";
 /// A file of this size is put aside, and a new one begun.
@@ -121,6 +122,26 @@ pub(crate) fn next_after(path: &Path) -> Option<Recording> {
 fn tries_after(recording: &Recording, name: &str) -> bool {
     let tries = recording.run.as_ref().and_then(|run| run.tries.as_ref());
     tries.is_some_and(|tries| Path::new(&tries.after).file_name() == Some(name.as_ref()))
+}
+
+/// Reads a record with the output of its command, where that was kept.
+pub(crate) fn open(path: &Path) -> Result<Played, String> {
+    let recording = read(path)?;
+    let output = regular::read(&output_of(path), MOST_BYTES).ok();
+    let output = output.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    Ok(Played { path: path.to_owned(), recording, output })
+}
+
+/// The file with the output of a recorded command.
+pub(crate) fn output_of(path: &Path) -> PathBuf {
+    beside(path, OUTPUT)
+}
+
+/// The record of the last run that tried this fix after that failure.
+pub(crate) fn newest_that_tries(state: &Path, tried: &Try) -> Option<Played> {
+    let newest_first = records(&state.join(FOLDER)).into_iter().rev();
+    let mut tapes = newest_first.filter_map(|path| open(&path).ok());
+    tapes.find(|tape| tape.recording.run.as_ref().is_some_and(|run| run.tries.as_ref() == Some(tried)))
 }
 
 /// Adds a line to a finished record.

@@ -15,6 +15,7 @@ use crate::app::detail::enter_in_words;
 use crate::app::keymap::Binding;
 use crate::app::model::{Region, Target};
 use crate::app::prompt::Prompt;
+use crate::app::run_again;
 use unicode_width::UnicodeWidthStr;
 
 /// Columns for what `x` does and to whom; where that is several processes, each is to be named.
@@ -25,17 +26,19 @@ const TARGETS: usize = 52;
 const BESIDE: usize = 24;
 
 /// What is needed first.
-const BY_NEED: [Action; 10] = [
+const BY_NEED: [Action; 12] = [
     Action::End,
     Action::Enter,
     Action::Works,
     Action::DidNotHelp,
+    Action::Recording,
     Action::Rules,
     Action::Log,
     Action::Fit,
     Action::Back,
     Action::FailedAgain,
     Action::Command,
+    Action::RunAgain,
 ];
 
 /// From so many columns on each key has its words.
@@ -150,6 +153,8 @@ fn words<'a>(model: &Model, binding: &'a Binding, columns: usize) -> Option<Cow<
         Action::Skip | Action::DidNotHelp if model.current_step().is_none() => None,
         Action::Works | Action::FailedAgain | Action::Command | Action::Model if !has_failed(model) => None,
         Action::Rules | Action::About | Action::LogThatWorked | Action::Fit if !has_failed(model) => None,
+        Action::Recording if model.input.record.is_none() && model.replay.is_none() => None,
+        Action::RunAgain if !has_failed(model) || run_again::refused(model).is_some() => None,
         Action::Log if model.input.log.is_none() => None,
         _ => Some(Cow::Borrowed(binding.words)),
     }

@@ -63,12 +63,15 @@ fn title(model: &Model, width: usize) -> String {
                 Some(more) => format!("{title}· {more} "),
                 None => format!("{title}· paste the next error here "),
             };
-            match more {
+            let title = match more {
                 _ if long.width() + 2 <= width => long,
                 // The unread lines matter more than the name.
                 Some(more) => format!(" Log · {more} "),
                 None => title,
-            }
+            };
+            // What the memory did before the failure is a key away.
+            let recorded = format!("{title}· {} recording ", model.key(Action::Recording));
+            if model.input.record.is_some() && recorded.width() + 2 <= width { recorded } else { title }
         }
         None => " Log: paste the error here ".to_owned(),
     };

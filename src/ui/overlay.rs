@@ -2,6 +2,7 @@
 
 mod hints;
 mod question;
+mod recording;
 mod trial;
 mod window;
 
@@ -14,6 +15,7 @@ use super::theme::Theme;
 use crate::app::Model;
 use crate::app::layout::{page_height, page_width};
 use crate::app::model::Target;
+use crate::app::overlay::recording::RecordingView;
 use crate::app::overlay::{Body, Hint, Item, Line as Meaning, OpenOverlay};
 use crate::knowledge::page::Tone;
 use hints::below;
@@ -29,7 +31,7 @@ pub(super) fn render(model: &Model, theme: &Theme, picture: &mut Picture, target
     let room = usize::from(area.height.saturating_sub(2));
     let (window, is_cut) = match (&model.question, &model.overlay) {
         (Some(question), _) => question::window(model, theme, question, (width, room)),
-        (None, Some(open)) => (overlay(model, theme, open, width, picture), false),
+        (None, Some(open)) => (overlay(model, theme, open, width, (picture, targets)), false),
         (None, None) => return false,
     };
     window.draw(theme, width, picture, targets);
@@ -37,10 +39,17 @@ pub(super) fn render(model: &Model, theme: &Theme, picture: &mut Picture, target
 }
 
 /// The open overlay: its body by what it means, and its keys.
-fn overlay(model: &Model, theme: &Theme, open: &OpenOverlay, width: usize, picture: &Picture) -> Window {
+fn overlay(
+    model: &Model,
+    theme: &Theme,
+    open: &OpenOverlay,
+    width: usize,
+    (picture, targets): (&Picture, &mut Vec<Target>),
+) -> Window {
     let mut hints = open.overlay.hints(model);
     hints.push(("Esc".to_owned(), "close"));
     let (mut items, mut place) = (None, None);
+    let mut title = open.overlay.title().to_owned();
     let lines = match open.overlay.body(model) {
         Body::Text(lines) => text(model, theme, (lines, open.at), hints, width),
         Body::List { above, items: all, if_empty, most_shown } => {
@@ -56,6 +65,12 @@ fn overlay(model: &Model, theme: &Theme, open: &OpenOverlay, width: usize, pictu
             lines
         }
         Body::Missing => vec![Line::raw("The knowledge base is still loading.")],
+        Body::Drawn if model.opened::<RecordingView>().is_some() => {
+            let lines;
+            (title, lines) = recording::lines(model, theme, picture.area(), targets);
+            place = Some(picture.area());
+            lines
+        }
         Body::Drawn => {
             let lines = trial::lines(model, theme, width);
             let area = picture.area();
@@ -64,7 +79,7 @@ fn overlay(model: &Model, theme: &Theme, open: &OpenOverlay, width: usize, pictu
             lines
         }
     };
-    Window { title: open.overlay.title().to_owned(), lines, lines_of_keys: 2, items, place }
+    Window { title, lines, lines_of_keys: 2, items, place }
 }
 
 /// The first of so many items to show, and how many of them: the selected one stays in sight.

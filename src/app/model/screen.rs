@@ -26,6 +26,8 @@ pub enum Click {
     Sort,
     /// Shows the log in its own pane.
     Log,
+    /// Moves the recording's cursor to this moment.
+    Moment(u64),
     /// Selects the item of the open list; a second click picks it.
     Item(usize),
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent};
 
-use super::{endings, log};
+use super::{endings, log, run_again};
 use crate::app::effect::Effect;
 use crate::app::gate::{is_ctrl_c, is_text};
 use crate::app::model::Model;
@@ -63,6 +63,7 @@ pub(super) fn take_answer(model: &mut Model, answer: Answer) -> Vec<Effect> {
         (Asked::Release(victim, release), Answer::Yes) => {
             endings::release_confirmed(model, *victim, release).into_iter().collect()
         }
+        (Asked::RunAgain(run), Answer::Yes) => vec![run_again::confirmed(model, run)],
         (Asked::Quit(_), Answer::Yes) => vec![model.leave()],
     }
 }

@@ -100,7 +100,7 @@ fn would_ask(model: &Model, key: KeyEvent) -> bool {
         return false;
     }
     match model.config.keys.action(key, model.focus) {
-        Some(Action::End) => true,
+        Some(Action::End | Action::RunAgain) => true,
         Some(Action::Enter) => model.focus == Region::Steps && offers_release(model),
         _ => false,
     }

@@ -31,7 +31,7 @@ pub(super) fn story_to_keep(model: &mut Model) -> Option<Kept> {
     Some(Kept { log, story })
 }
 
-fn story_of(model: &Model) -> Story {
+pub(super) fn story_of(model: &Model) -> Story {
     Story {
         origin: model.input.origin.clone(),
         command: model.input.command.clone(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-use super::{answers, burst, commands, log, typing};
+use super::{answers, burst, commands, log, run_again, typing};
 use crate::app::action::Action;
 use crate::app::effect::Effect;
 use crate::app::gate::is_ctrl_c;
@@ -13,7 +13,7 @@ use crate::app::layout::page_height;
 use crate::app::model::{Model, Region};
 use crate::app::overlay::commands::Commands;
 use crate::app::overlay::help::Help;
-use crate::app::overlay::{Body, about, reasons, trial};
+use crate::app::overlay::{Body, about, reasons, recording, trial};
 use crate::app::region;
 use crate::app::scroll::{TO_THE_END, TO_THE_START};
 
@@ -113,6 +113,8 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Previous => return log::previous(model).into_iter().collect(),
         Action::Reread => return log::reread(model).into_iter().collect(),
         Action::Fit => trial::open(model),
+        Action::Recording => return recording::open(model).into_iter().collect(),
+        Action::RunAgain => return run_again::ask(model).into_iter().collect(),
         Action::Rules => reasons::toggle(model),
         Action::Log => region::show_log(model),
         Action::Actions => model.toggle(Commands::default()),

@@ -88,7 +88,11 @@ pub(super) fn second_paste(model: &mut Model, text: String, answer: Answer) -> O
             let first = being_read.or_else(|| model.input.log.as_ref().map(|log| log.raw().to_owned()));
             let whole = joined(first.unwrap_or_default(), &text);
             let origin = format!("{}, more at {}", model.input.origin, clock(model));
-            Some(open(model, whole, origin))
+            let record = model.input.record.take();
+            let effect = open(model, whole, origin);
+            // It is still the log of that run.
+            model.input.record = record;
+            Some(effect)
         }
     }
 }
@@ -121,6 +125,7 @@ pub(super) fn open(model: &mut Model, text: String, origin: String) -> Effect {
     keep_previous(model);
     model.input.crashed_by = Some(model.wall);
     model.input.story = None;
+    model.input.record = None;
     model.input.origin = origin;
     model.input.own = true;
     ask_for(model, text)

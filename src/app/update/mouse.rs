@@ -9,6 +9,7 @@ use super::keys;
 use crate::app::action::Action;
 use crate::app::effect::Effect;
 use crate::app::model::{Click, Model, Region};
+use crate::app::overlay;
 use crate::app::region;
 
 /// Lines that a notch of the wheel moves in a region.
@@ -77,6 +78,7 @@ fn do_click(model: &mut Model, click: Click, moment: Duration) -> Vec<Effect> {
             model.focus = Region::Processes;
             return keys::act(model, Action::Sort);
         }
+        Click::Moment(at) => overlay::recording::go_to(model, at),
         Click::Item(item) => {
             if let Some(open) = &mut model.overlay
                 && std::mem::replace(&mut open.at, item) == item

@@ -100,7 +100,7 @@ fn begin_anew(model: &mut Model) {
         model.notice = None;
     }
     if let Some(story) = model.input.story.take() {
-        model.walk = story.walk(model.config.boot_id.as_ref());
+        model.walk = Walk { compared, ..story.walk(model.config.boot_id.as_ref()) };
     } else if compared.is_some() {
         let mut behind = std::mem::take(&mut model.walk.behind);
         behind.retain(|behind| behind.is_settled(|key| is_listed(model, key)));

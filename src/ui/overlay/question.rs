@@ -14,6 +14,7 @@ use crate::app::action::Action;
 use crate::app::model::Source;
 use crate::app::question::{Asked, Question, Stage, Victim, telling_apart, workers};
 use crate::app::rows::together;
+use crate::app::run_again::RunAgain;
 use crate::app::victims::left_out;
 use crate::gpu::activity::Activity;
 use crate::gpu::guard::Signal;
@@ -62,6 +63,7 @@ fn asked(
     match &question.asked {
         Asked::End(victims, signal) => ask_to_end(model, theme, (question, victims), *signal, (width, rows)),
         Asked::Release(victim, release) => ask_to_release(model, theme, (question, victim), release, (width, rows)),
+        Asked::RunAgain(run) => ask_to_run(model, theme, (question, run), (width, rows)),
         Asked::Paste(text) => ("A second paste".to_owned(), second_paste(model, theme, (question, text), width)),
         Asked::Quit(why) => {
             let mut said = paragraph(why, width, Style::new());
@@ -326,6 +328,67 @@ fn named(
         facts.push_str(&format!(" · {activity}"));
     }
     lines.push(Line::styled(cut(&facts, width), theme.quiet));
+    lines
+}
+
+/// Whether to run a command again: every argument, what is new in it, and the folder.
+fn ask_to_run(
+    model: &Model,
+    theme: &Theme,
+    (question, run): (&Question, &RunAgain),
+    (width, rows): (usize, usize),
+) -> (String, Vec<Line<'static>>) {
+    let mut rest = Vec::new();
+    let left_out = run.left_out();
+    let title = run.title.iter().map(|title| format!("Tries: {title}."));
+    let without = (!left_out.is_empty()).then(|| format!("Without: {}", left_out.join(" ")));
+    for text in title.chain(without) {
+        rest.extend(paragraph(&text, width, Style::new()));
+    }
+    if left_out.is_empty() && run.arguments().iter().all(|(_, is_new)| !is_new) {
+        rest.extend(paragraph("Nothing is changed: the same command again.", width, theme.sentence));
+    }
+    rest.extend(broken(&format!("In {}", run.folder.display()), width).into_iter().map(Line::raw));
+    let what = match model.config.source {
+        Source::Demo => "Demo: nothing is run; the recorded job is simulated.",
+        _ => "It runs in this terminal and is recorded. Ctrl-C stops it.",
+    };
+    rest.extend(paragraph(what, width, theme.quiet));
+    rest.push(answer_line(model, theme, question, ("run it", "cancel"), width));
+    // One argument a line where there is room, else one after the other as they would be typed.
+    let arguments = run.arguments();
+    let each: Vec<Line<'static>> =
+        arguments.iter().flat_map(|argument| argument_lines(argument, theme, width)).collect();
+    let mut lines = if each.len() + rest.len() <= rows { each } else { in_a_row(&arguments, theme, width) };
+    lines.extend(rest);
+    ("Run the command again?".to_owned(), lines)
+}
+
+/// What the failed run did not have stands out by a sign, too.
+fn argument_lines((argument, is_new): &(String, bool), theme: &Theme, width: usize) -> Vec<Line<'static>> {
+    let (sign, style) = if *is_new { ("+ ", theme.good) } else { ("  ", theme.command) };
+    let pieces = broken(argument, width.saturating_sub(sign.len()));
+    pieces.into_iter().map(|piece| Line::styled(format!("{sign}{piece}"), style)).collect()
+}
+
+/// The arguments one after the other; none is cut.
+fn in_a_row(arguments: &[(String, bool)], theme: &Theme, width: usize) -> Vec<Line<'static>> {
+    let mut lines = vec![Line::default()];
+    for (argument, is_new) in arguments {
+        let style = if *is_new { theme.good } else { theme.command };
+        for piece in broken(argument, width) {
+            let has_room = lines.last().is_some_and(|line| line.width() + 1 + piece.width() <= width);
+            if !has_room && lines.last().is_some_and(|line| line.width() > 0) {
+                lines.push(Line::default());
+            }
+            if let Some(line) = lines.last_mut() {
+                if line.width() > 0 {
+                    line.push_span(Span::raw(" "));
+                }
+                line.push_span(Span::styled(piece, style));
+            }
+        }
+    }
     lines
 }
 
