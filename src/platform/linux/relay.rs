@@ -37,6 +37,8 @@ use terminal::OwnTerminal;
 
 /// A signal to a group reaches its processes one after the other, within microseconds.
 const REACHED: Duration = Duration::from_millis(10);
+/// A window whose edge is dragged has another size each time.
+const MOST_LOOKS: usize = 10;
 
 /// Runs a command and waits for its end. `recorder` gets what `begin` says of it (its PID, and whether its output comes as
 /// it is printed), its output and its end. Must be called from the program's first thread, while it is the only one.
@@ -164,10 +166,16 @@ impl Relay {
 
     /// The real terminal has another size.
     fn resize(&self) {
-        if let Some(terminal) = &self.terminal {
+        let Some(terminal) = &self.terminal else { return };
+        // The kernel sends the signal first and changes the size then.
+        for _ in 0..MOST_LOOKS {
             terminal.take_size();
             // The command may have looked at the size when its own signal came, which was too early.
             signals::send(self.pid, libc::SIGWINCH);
+            let _ = poll(&mut [], Some(&timespec(REACHED)));
+            if terminal.has_the_size() {
+                return;
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use crate::platform::unix::be_patient;
 use crate::record::frame::{Frame, What};
 
 /// Output that waits for the recorder, at most.
@@ -65,6 +66,8 @@ impl Queue {
     pub(super) fn feed(&self, mut recorder: impl Write + Send + 'static) -> std::io::Result<()> {
         let queue = self.clone();
         thread::Builder::new().name("copy".into()).spawn(move || {
+            // Who prints a lot needs the processor more than the record does.
+            be_patient();
             while let Some(frame) = queue.next() {
                 if recorder.write_all(&frame.bytes()).is_err() {
                     queue.forget();

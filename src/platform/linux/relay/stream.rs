@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
+use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
@@ -41,7 +42,7 @@ impl Stream {
     /// Passes on what comes until its writers are gone; after `stop` is closed, only what is there. `copy` gets each piece
     /// after it went on.
     pub(super) fn relay(mut self, stop: &OwnedFd, copy: impl Fn(Vec<u8>)) -> Ended {
-        let mut block = vec![0; BLOCK];
+        let mut block = Vec::with_capacity(BLOCK);
         let mut ended_with_a_line = true;
         let mut is_over = false;
         let mut last = 0;
@@ -57,32 +58,31 @@ impl Stream {
                     return Ended { ended_with_a_line, left: Some(Left { from: self.from, to: self.to }) };
                 }
             }
-            let length = match rustix::io::read(&self.from, &mut block) {
+            block.clear();
+            let length = match rustix::io::read(&self.from, spare_capacity(&mut block)) {
                 // A terminal without a writer reads as an error.
                 Ok(0) | Err(Errno::IO) => 0,
                 Ok(length) => length,
                 Err(Errno::INTR | Errno::AGAIN) => continue,
                 Err(_) => 0,
             };
+            if self.modes.is_some() {
+                read_on(&self.from, &mut block);
+            }
             // A mode that was set before this output was meant for it.
             self.follow_modes();
-            let Some(piece) = block.get(..length).filter(|piece| !piece.is_empty()) else {
-                return Ended { ended_with_a_line, left: None };
-            };
-            if write_all(&self.to, piece).is_err() {
+            if length == 0 || write_all(&self.to, &block).is_err() {
                 // The reader is gone. Closing our end tells the command, as it would have been told.
                 return Ended { ended_with_a_line, left: None };
             }
-            ended_with_a_line = piece.last() == Some(&b'\n');
+            ended_with_a_line = block.last() == Some(&b'\n');
             if is_over {
-                last += length;
+                last += block.len();
             }
-            if length < SMALL {
-                copy(piece.to_vec());
+            if block.len() < SMALL {
+                copy(block.clone());
             } else {
-                let mut full = std::mem::replace(&mut block, vec![0; BLOCK]);
-                full.truncate(length);
-                copy(full);
+                copy(std::mem::replace(&mut block, Vec::with_capacity(BLOCK)));
             }
         }
     }
@@ -133,6 +133,23 @@ enum Ready {
     End,
     /// The command exited and nothing is there, but others can still write.
     Nothing,
+}
+
+/// Reads what else is there, as far as it fits: a terminal gives 4 KiB at a time, and each write to one is dear.
+fn read_on(from: &OwnedFd, block: &mut Vec<u8>) {
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    while block.len() < BLOCK {
+        let mut watched = [PollFd::new(from, PollFlags::IN)];
+        let is_there = poll(&mut watched, Some(&at_once)).is_ok_and(|count| count > 0);
+        let [output] = &watched;
+        if !is_there || !output.revents().contains(PollFlags::IN) {
+            return;
+        }
+        // The end is found by the next wait.
+        if !rustix::io::read(from, spare_capacity(block)).is_ok_and(|length| length > 0) {
+            return;
+        }
+    }
 }
 
 fn write_all(to: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {

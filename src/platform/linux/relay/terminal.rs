@@ -45,6 +45,13 @@ impl OwnTerminal {
         }
     }
 
+    /// Whether it has the size of the real terminal.
+    pub(super) fn has_the_size(&self) -> bool {
+        let sizes = [&self.real, &self.master].map(|terminal| tcgetwinsize(terminal).ok());
+        let [real, own] = sizes.map(|size| size.map(|size| (size.ws_row, size.ws_col)));
+        real == own
+    }
+
     /// What is passed on of the modes that the command sets.
     pub(super) fn modes(&self) -> io::Result<Modes> {
         Ok(Modes { last: tcgetattr(&self.master)?, real: self.real.try_clone()? })
