@@ -169,7 +169,7 @@ fn program(line: &str) -> Option<Vec<String>> {
 }
 
 /// Whether the word sets a variable: `NAME=value`.
-fn is_variable(word: &String) -> bool {
+fn is_variable(word: &str) -> bool {
     let name = word.split_once('=').map(|(name, _)| name).unwrap_or_default();
     name.starts_with(|c: char| c.is_alphabetic() || c == '_') && name.chars().all(|c| c.is_alphanumeric() || c == '_')
 }
