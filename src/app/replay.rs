@@ -173,8 +173,8 @@ impl Replay {
         };
         match self.cursor {
             at if at == failed => "At the failure".to_owned(),
-            at if at < failed => format!("{} before the failure", words::seconds(failed - at)),
-            at => format!("{} after the failure", words::seconds(at - failed)),
+            at if at < failed => format!("{} before the failure", apart(failed - at)),
+            at => format!("{} after the failure", apart(at - failed)),
         }
     }
 
@@ -183,23 +183,8 @@ impl Replay {
     pub fn processes(&self, gpu: u32) -> Option<Vec<UsedBy>> {
         let now = device(self.recording().at(self.cursor)?, gpu)?;
         let before = self.before().and_then(|before| device(before, gpu));
-        let earlier = |pid: u32| {
-            let rows = before.as_ref()?.processes.iter().find(|row| row.pid == pid);
-            rows.map_or(Some(Bytes::ZERO), |row| row.used_bytes.value())
-        };
-        let used_by = |row: &GpuProcess| {
-            let used = row.used_bytes.value();
-            let is_over = used == Some(Bytes::ZERO) && earlier(row.pid) == Some(Bytes::ZERO);
-            let what = row.command.known().or(row.recognised_as.as_ref());
-            (!is_over).then(|| UsedBy {
-                pid: Some(row.pid),
-                user: row.user.known().cloned(),
-                what: what.cloned().unwrap_or_else(|| "unknown".to_owned()),
-                used,
-                change: used.zip(earlier(row.pid)).and_then(|(now, before)| Change::between(before, now)),
-            })
-        };
-        let mut all: Vec<UsedBy> = now.processes.iter().filter_map(used_by).collect();
+        let rows = now.processes.iter().filter_map(|row| UsedBy::of(row, before.as_ref()));
+        let mut all: Vec<UsedBy> = rows.collect();
         let mut known = now.processes.iter().map(|row| row.used_bytes.value());
         let sum = known.try_fold(Bytes::ZERO, |sum, used| Some(sum.plus(used?)));
         let rest = now.memory.used_bytes.value().zip(sum).map(|(used, sum)| used.less(sum));
@@ -287,6 +272,11 @@ impl Replay {
     }
 }
 
+/// The time between two moments: "30 ms", "3.2 s".
+fn apart(time: Millis) -> String {
+    if time < 100 { format!("{time} ms") } else { words::seconds(time) }
+}
+
 fn device(reading: Snapshot, gpu: u32) -> Option<Device> {
     reading.devices.into_iter().find(|device| device.index == gpu)
 }
@@ -301,6 +291,27 @@ pub struct UsedBy {
     /// `None` where the driver did not say.
     pub used: Option<Bytes>,
     pub change: Option<Change>,
+}
+
+impl UsedBy {
+    /// A process on a GPU that was like this before; `None` for one that had exited by then.
+    fn of(row: &GpuProcess, before: Option<&Device>) -> Option<UsedBy> {
+        let earlier = before.map(|device| device.processes.iter().find(|other| other.pid == row.pid));
+        // One that was not listed used nothing.
+        let earlier = earlier.and_then(|row| row.map_or(Some(Bytes::ZERO), |row| row.used_bytes.value()));
+        let used = row.used_bytes.value();
+        if used == Some(Bytes::ZERO) && earlier == Some(Bytes::ZERO) {
+            return None;
+        }
+        let what = row.command.known().or(row.recognised_as.as_ref());
+        Some(UsedBy {
+            pid: Some(row.pid),
+            user: row.user.known().cloned(),
+            what: what.cloned().unwrap_or_else(|| "unknown".to_owned()),
+            used,
+            change: used.zip(earlier).and_then(|(now, before)| Change::between(before, now)),
+        })
+    }
 }
 
 /// A difference that can be seen in the figures: "+8.4", "−11.2".

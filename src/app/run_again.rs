@@ -40,30 +40,45 @@ impl RunAgain {
         quoted(&self.argv).join(" ")
     }
 
-    /// Each argument as it would be typed, and whether the run that failed did not have it.
-    pub fn arguments(&self) -> Vec<(String, bool)> {
+    /// Each argument as it would be typed, beside what the failed run had.
+    pub fn arguments(&self) -> Vec<Argument> {
         let mut left = self.before.clone();
-        let is_new = |argument: &String| match left.iter().position(|before| before == argument) {
-            Some(at) => {
-                left.remove(at);
-                false
-            }
-            None => true,
-        };
-        let new: Vec<bool> = self.argv.iter().map(is_new).collect();
-        quoted(&self.argv).into_iter().zip(new).collect()
+        let taken: Vec<bool> = self.argv.iter().map(|argument| take(&mut left, argument)).collect();
+        // Where as many are new as are left out, each stands in the place of another.
+        let are_paired = taken.iter().filter(|taken| !**taken).count() == left.len();
+        let mut was = quoted(&left).into_iter();
+        let arguments = quoted(&self.argv).into_iter().zip(taken);
+        arguments
+            .map(|(text, taken)| Argument {
+                text,
+                is_new: !taken,
+                was: if taken || !are_paired { None } else { was.next() },
+            })
+            .collect()
     }
 
-    /// The arguments of the failed run that are left out.
+    /// The arguments of the failed run that have no other in their place.
     pub fn left_out(&self) -> Vec<String> {
         let mut left = self.before.clone();
-        for argument in &self.argv {
-            if let Some(at) = left.iter().position(|before| before == argument) {
-                left.remove(at);
-            }
-        }
-        quoted(&left)
+        let new = self.argv.iter().filter(|argument| !take(&mut left, argument)).count();
+        if new == left.len() { Vec::new() } else { quoted(&left) }
     }
+}
+
+/// An argument of the command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Argument {
+    pub text: String,
+    /// The run that failed did not have it.
+    pub is_new: bool,
+    /// What it had instead.
+    pub was: Option<String>,
+}
+
+/// Removes one argument like this; false if there is none.
+fn take(arguments: &mut Vec<String>, wanted: &String) -> bool {
+    let found = arguments.iter().position(|argument| argument == wanted);
+    found.map(|at| arguments.remove(at)).is_some()
 }
 
 fn quoted(arguments: &[String]) -> Vec<String> {

@@ -54,7 +54,7 @@ Examples:
   srun oomdoctor run -- python train.py    one record per task; one of each node
                                            reads its GPUs
   oomdoctor run --torch-snapshot -- python train.py   also a PyTorch memory snapshot
-  oomdoctor --last                         open the failure, with its curve
+  oomdoctor --last                         open the failure; C shows its recording
 
 Output, exit code, signals and the terminal are those of the command alone.
 The last 5 records are kept in the state folder (64 MiB at most). It is made for
@@ -65,6 +65,7 @@ pub(super) const WATCH: &str = "\
 Examples:
   oomdoctor watch 4242                     record until process 4242 ends
   oomdoctor watch 4242 --record job.jsonl
+  oomdoctor --replay job.jsonl             show the recording
 
 Exit code: 0 when the process exits, 2 if it can't be watched.";
 
@@ -72,6 +73,7 @@ pub(super) const SAMPLE: &str = "\
 Examples:
   oomdoctor sample --count 1               a header line and one reading
   oomdoctor sample --interval 5 >> gpu.jsonl
+  oomdoctor --replay gpu.jsonl             show it
 
 Exit code: 0, also without a driver; 2 if the output can't be written.";
 

@@ -51,7 +51,7 @@ pub(super) fn replay(global: &Global, path: &Path) -> ExitCode {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let tape = match runs::open(&path) {
         Ok(tape) => tape,
-        Err(why) => return refuse(&format!("{named} is no recording that can be opened: {why}")),
+        Err(why) => return refuse(&format!("{named} can't be opened as a recording: {why}")),
     };
     if !here::can_be_drawn_on() || !stdout().is_terminal() {
         return print(&in_words(tape, !global.ascii && here::shows_unicode()), ExitCode::SUCCESS);

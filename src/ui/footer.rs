@@ -29,16 +29,16 @@ const BESIDE: usize = 24;
 const BY_NEED: [Action; 12] = [
     Action::End,
     Action::Enter,
+    Action::RunAgain,
     Action::Works,
     Action::DidNotHelp,
-    Action::Recording,
     Action::Rules,
+    Action::Recording,
     Action::Log,
     Action::Fit,
     Action::Back,
     Action::FailedAgain,
     Action::Command,
-    Action::RunAgain,
 ];
 
 /// From so many columns on each key has its words.

@@ -12,6 +12,9 @@ use crate::app::model::{LookedAt, Source};
 use crate::gpu::Driver;
 use unicode_width::UnicodeWidthStr;
 
+/// Below so many columns a line has no room for the failure, its line in the log and the key of the recording.
+const LINE_AND_RECORDING: u16 = 72;
+
 pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture) {
     let (right, style) = freshness(model, theme);
     // Its first words matter most, and stand beside the program's name.
@@ -91,5 +94,12 @@ fn freshness(model: &Model, theme: &Theme) -> (String, ratatui::style::Style) {
 /// What the log is about, and the line that says so.
 fn failure(model: &Model) -> Option<String> {
     let line = model.input.diagnosis.as_ref()?.matches.first()?.line;
-    Some(format!("{} · log line {line}", model.input.pages.first()?.title()?))
+    let failure = model.input.pages.first()?.title()?;
+    let key = model.key(Action::Recording);
+    // The pane of the log, which says it too, is out of sight on a small screen.
+    Some(match (&model.input.record, model.is_small()) {
+        (Some(_), true) if model.size.0 < LINE_AND_RECORDING => format!("{failure} · {key} recording"),
+        (Some(_), true) => format!("{failure} · log line {line} · {key} recording"),
+        _ => format!("{failure} · log line {line}"),
+    })
 }

@@ -69,13 +69,19 @@ fn title(model: &Model, width: usize) -> String {
                 Some(more) => format!(" Log · {more} "),
                 None => title,
             };
-            // What the memory did before the failure is a key away.
-            let recorded = format!("{title}· {} recording ", model.key(Action::Recording));
-            if model.input.record.is_some() && recorded.width() + 2 <= width { recorded } else { title }
+            recorded(model, &title, count, width).unwrap_or(title)
         }
         None => " Log: paste the error here ".to_owned(),
     };
     cut(&title, width.saturating_sub(2))
+}
+
+/// The title with the key of the recording of the log's run: what the memory did before the failure.
+fn recorded(model: &Model, title: &str, count: usize, width: usize) -> Option<String> {
+    model.input.record.as_ref()?;
+    let key = model.key(Action::Recording);
+    let titles = [format!("{title}· {key} recording "), format!(" Log · {count} lines · {key} recording ")];
+    titles.into_iter().find(|title| title.width() + 2 <= width)
 }
 
 /// What the log's file contains that was not read.

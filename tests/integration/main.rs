@@ -38,6 +38,7 @@ mod papers;
 mod pids;
 mod recording;
 mod release;
+mod replay;
 mod reuse;
 mod run;
 mod sampler;

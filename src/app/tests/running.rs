@@ -41,6 +41,12 @@ fn read_record(session: &mut Session, played: Arc<Played>) {
     session.send(Msg::Record(Ok(played)));
 }
 
+/// Another command, as a person types it.
+fn with_command(session: &mut Session, line: &str) {
+    session.model.input.command = Some(line.to_owned());
+    advise::advise_anew(&mut session.model);
+}
+
 fn asked(session: &Session) -> Option<&RunAgain> {
     match session.model.question.as_ref().map(|question| &question.asked) {
         Some(Asked::RunAgain(run)) => Some(run),
@@ -71,8 +77,9 @@ fn the_changed_command_is_shown_and_run_in_its_folder_after_a_yes() {
     read_record(&mut session, failed_run());
     let run = asked(&session).unwrap().clone();
     assert_eq!(run.argv, ["python", "train.py", "--batch", "4"]);
-    assert_eq!((run.folder.as_path(), run.left_out()), ("/home/ada/vision".as_ref(), vec!["8".to_owned()]));
-    assert_eq!(run.arguments().iter().map(|(_, is_new)| *is_new).collect::<Vec<_>>(), [false, false, false, true]);
+    assert_eq!(run.folder, std::path::Path::new("/home/ada/vision"));
+    let (was, same): (Vec<_>, Vec<_>) = run.arguments().into_iter().partition(|argument| argument.is_new);
+    assert_eq!((was.len(), same.len(), was[0].was.as_deref()), (1, 3, Some("8")));
     session.keys("y");
     assert_eq!(runs(&session), [&run]);
     assert_eq!(run.tries.fix, "smaller-batch");
@@ -119,7 +126,7 @@ fn nothing_is_run_where_it_would_not_be_the_same_command() {
         ["cd x && python train.py --batch 8", "python train.py --batch $B", "python train.py > log", "python 'x"]
     {
         let mut session = at_a_change();
-        session.model.input.command = Some(line.into());
+        with_command(&mut session, line);
         session.keys("a");
         read_record(&mut session, failed_run());
         assert!(session.model.question.is_none() && !session.notice().is_empty(), "{line}");
@@ -146,8 +153,10 @@ fn a_paste_a_key_and_a_screen_too_small_for_all_of_it_are_no_answers() {
     assert!(session.model.question.is_none() && runs(&session).is_empty());
     let many = recorded(|_| {});
     let mut session = at_a_change();
-    session.model.input.command =
-        Some(format!("python train.py --batch 8 {}", "--an-option-of-some-length 12345 ".repeat(40)));
+    with_command(
+        &mut session,
+        &format!("python train.py --batch 8 {}", "--an-option-of-some-length 12345 ".repeat(40)),
+    );
     session.keys("a");
     read_record(&mut session, many);
     session.send(Msg::Resize(60, 15));
@@ -269,7 +278,7 @@ proptest! {
     ) {
         let mut session = at_a_change();
         let more = "--name 'a value' ".repeat(arguments);
-        session.model.input.command = Some(format!("python train.py --batch 8 {more}").trim().to_owned());
+        with_command(&mut session, format!("python train.py --batch 8 {more}").trim());
         // Since when each command has stood whole in an open question, and when keys came.
         let mut whole: Option<(RunAgain, Duration)> = None;
         let mut keys: Vec<(KeyCode, Duration)> = Vec::new();
@@ -310,7 +319,7 @@ proptest! {
 fn shows_all(screen: &str, run: &RunAgain) -> bool {
     let inside = screen.lines().filter_map(|line| line.split(['┃', '|']).nth(1));
     let text: String = inside.flat_map(str::chars).filter(|c| !c.is_whitespace() && *c != '+').collect();
-    let wanted: String = run.arguments().into_iter().map(|(argument, _)| argument).collect();
+    let wanted: String = run.arguments().into_iter().map(|argument| argument.text).collect();
     text.contains(&wanted.chars().filter(|c| !c.is_whitespace() && *c != '+').collect::<String>())
 }
 

@@ -28,7 +28,7 @@ pub(super) fn ask(model: &mut Model) -> Option<Effect> {
         model.say(why);
         return None;
     }
-    let path = model.input.record.clone().filter(|_| model.config.source == Source::Live);
+    let path = if model.config.source == Source::Live { model.input.record.clone() } else { None };
     let is_read = model.replay.as_ref().is_some_and(|replay| Some(&replay.tape.path) == path.as_ref());
     match path {
         Some(path) if !is_read => {
@@ -95,7 +95,7 @@ pub(super) fn ran(
         None => return None,
     };
     model.walk.since.get_or_insert(model.wall);
-    model.walk.freed_before.push(format!("Ran {}: {}", run.line(), outcome.seen));
+    model.walk.freed_before.push(format!("{} Command: {}", outcome.seen, run.line()));
     mark(model, run, &outcome);
     let failed = after.filter(|_| outcome.failed_again);
     if let Some((tape, output)) = failed.and_then(|tape| Some((Arc::clone(&tape), tape.output.clone()?))) {

@@ -14,7 +14,7 @@ use crate::app::action::Action;
 use crate::app::model::Source;
 use crate::app::question::{Asked, Question, Stage, Victim, telling_apart, workers};
 use crate::app::rows::together;
-use crate::app::run_again::RunAgain;
+use crate::app::run_again::{Argument, RunAgain};
 use crate::app::victims::left_out;
 use crate::gpu::activity::Activity;
 use crate::gpu::guard::Signal;
@@ -340,12 +340,12 @@ fn ask_to_run(
 ) -> (String, Vec<Line<'static>>) {
     let mut rest = Vec::new();
     let left_out = run.left_out();
-    let title = run.title.iter().map(|title| format!("Tries: {title}."));
+    let title = run.title.iter().map(|title| format!("Fix: {title}"));
     let without = (!left_out.is_empty()).then(|| format!("Without: {}", left_out.join(" ")));
     for text in title.chain(without) {
         rest.extend(paragraph(&text, width, Style::new()));
     }
-    if left_out.is_empty() && run.arguments().iter().all(|(_, is_new)| !is_new) {
+    if left_out.is_empty() && run.arguments().iter().all(|argument| !argument.is_new) {
         rest.extend(paragraph("Nothing is changed: the same command again.", width, theme.sentence));
     }
     rest.extend(broken(&format!("In {}", run.folder.display()), width).into_iter().map(Line::raw));
@@ -365,18 +365,24 @@ fn ask_to_run(
 }
 
 /// What the failed run did not have stands out by a sign, too.
-fn argument_lines((argument, is_new): &(String, bool), theme: &Theme, width: usize) -> Vec<Line<'static>> {
-    let (sign, style) = if *is_new { ("+ ", theme.good) } else { ("  ", theme.command) };
-    let pieces = broken(argument, width.saturating_sub(sign.len()));
-    pieces.into_iter().map(|piece| Line::styled(format!("{sign}{piece}"), style)).collect()
+fn argument_lines(argument: &Argument, theme: &Theme, width: usize) -> Vec<Line<'static>> {
+    let (sign, style) = if argument.is_new { ("+ ", theme.good) } else { ("  ", theme.command) };
+    let pieces = broken(&argument.text, width.saturating_sub(sign.len()));
+    let mut lines: Vec<Line<'static>> =
+        pieces.into_iter().map(|piece| Line::styled(format!("{sign}{piece}"), style)).collect();
+    if let (Some(was), Some(last)) = (&argument.was, lines.last_mut()) {
+        let room = width.saturating_sub(last.width());
+        last.push_span(Span::styled(cut(&format!("   was {was}"), room), theme.quiet));
+    }
+    lines
 }
 
 /// The arguments one after the other; none is cut.
-fn in_a_row(arguments: &[(String, bool)], theme: &Theme, width: usize) -> Vec<Line<'static>> {
+fn in_a_row(arguments: &[Argument], theme: &Theme, width: usize) -> Vec<Line<'static>> {
     let mut lines = vec![Line::default()];
-    for (argument, is_new) in arguments {
-        let style = if *is_new { theme.good } else { theme.command };
-        for piece in broken(argument, width) {
+    for argument in arguments {
+        let style = if argument.is_new { theme.good } else { theme.command };
+        for piece in broken(&argument.text, width) {
             let has_room = lines.last().is_some_and(|line| line.width() + 1 + piece.width() <= width);
             if !has_room && lines.last().is_some_and(|line| line.width() > 0) {
                 lines.push(Line::default());

@@ -167,7 +167,7 @@ fn cell(theme: &Theme, value: Option<Bytes>, top: Bytes, (row, height): (usize, 
 
 /// A click on a column of a curve moves the cursor there.
 fn moments(replay: &Replay, area: Rect, (top, height): (usize, usize), columns: usize) -> impl Iterator<Item = Target> {
-    let x = area.x.saturating_add(2 + SCALE as u16);
+    let x = area.x.saturating_add(2).saturating_add(u16::try_from(SCALE).unwrap_or(u16::MAX));
     let y = area.y.saturating_add(1).saturating_add(u16::try_from(top).unwrap_or(u16::MAX));
     let height = u16::try_from(height).unwrap_or(u16::MAX);
     (0..columns).filter_map(move |column| {
