@@ -3,18 +3,22 @@
 
 use std::fmt::Write;
 use std::path::Path;
-use std::time::Duration;
 
 use crossterm::event::KeyCode;
 use ratatui::buffer::Cell;
 use ratatui::style::{Color, Modifier};
 
-use super::tests::{beside_a_crash, rows, two_cards};
+use super::tests::beside_a_crash;
 use crate::app::model::Source;
-use crate::app::msg::SignalReport;
-use crate::app::overlay::done::Done;
-use crate::app::tests::{Session, key_of, torch_log};
+use crate::app::replay::tests::failed_run;
+use crate::app::tests::running::{another, at_the_change, opened_on_a_recorded_run, ran, read_record};
+use crate::app::tests::{Session, torch_log};
 use crate::app::{Model, Msg};
+use crate::gpu::Reading;
+use crate::gpu::testing::process;
+use crate::record::End;
+use crate::report::block::{self, Block};
+use crate::units::Bytes;
 
 /// Of a character, in the picture's units.
 const WIDTH: f32 = 8.4;
@@ -162,22 +166,57 @@ fn verdict() -> Session {
     session
 }
 
-/// From the crash to the proof.
+/// A terminal with these lines.
+fn terminal(lines: &[String], (columns, rows): (u16, u16)) -> String {
+    let look = Look { ink: INK, bold: false, underlined: false, reversed: false };
+    let wrapped = lines.iter().flat_map(|line| crate::text::broken(line, columns.into()));
+    let wrapped: Vec<String> = wrapped.collect();
+    let shown = wrapped.iter().skip(wrapped.len().saturating_sub(rows.into()));
+    let mut svg = String::new();
+    for (row, line) in (0..).zip(shown) {
+        run(&mut svg, (0, row), u16::try_from(line.chars().count()).unwrap(), line, look);
+    }
+    svg
+}
+
+/// A machine with a notebook's process, on which the recorded run ran out of memory.
+fn after_the_run(size: (u16, u16)) -> Session {
+    let mut session = Session::new();
+    let mut notebook = process(7538, Bytes::mib(11_500));
+    notebook.command = Reading::Known("jupyter-sweep 3000".into());
+    session.sample(vec![notebook]);
+    at_size(opened_on_a_recorded_run(session), size)
+}
+
+/// From the failure to the proof: the command's output with the block below it, the fixes, the recording, the changed
+/// command, and that it passed.
 fn story(size: (u16, u16)) -> Vec<(f32, String)> {
-    let mut session = at_size(beside_a_crash(), size);
-    let mut scenes = vec![(2.5, drawn(&session.model))];
-    session.paste(&torch_log());
-    scenes.push((5.0, drawn(&session.model)));
-    session.press(KeyCode::Char('x'));
+    let mut session = after_the_run(size);
+    let played = failed_run();
+    let output = played.output.as_deref().unwrap();
+    let block = Block {
+        advice: session.model.advice.as_ref().unwrap(),
+        recording: &played.recording,
+        log: output,
+        is_prompt: true,
+        unicode: true,
+        snapshots: &[],
+        opens_with: "oomdoctor --last",
+    };
+    let below = block::text(&block);
+    let prompt = ["$ oomdoctor run -- python train.py --batch 8"];
+    let lines = prompt.into_iter().chain(output.lines()).chain([""]).chain(below.lines()).map(str::to_owned);
+    let mut scenes = vec![(6.0, terminal(&lines.collect::<Vec<_>>(), size)), (4.0, drawn(&session.model))];
+    session.keys("C");
+    read_record(&mut session, failed_run());
+    scenes.push((4.0, drawn(&session.model)));
+    session.press(KeyCode::Esc);
+    let mut session = at_the_change(session);
+    session.keys("a");
     session.read();
     scenes.push((4.0, drawn(&session.model)));
-    session.keys("y");
-    session.send(Msg::Signal(key_of(4242), SignalReport::Ended(Duration::from_millis(4))));
-    session.send(Msg::Sample(Box::new(two_cards(13, rows().split_off(1)))));
+    ran(&mut session, End::Code(0), Some(another(End::Code(0), 60, false)));
     scenes.push((4.0, drawn(&session.model)));
-    session.keys("w");
-    assert!(session.model.opened::<Done>().is_some());
-    scenes.push((3.0, drawn(&session.model)));
     scenes
 }
 
@@ -202,7 +241,7 @@ fn all() -> Vec<(&'static str, String)> {
             "story.svg",
             film(
                 small,
-                "From the crash to the proof: paste, verdict, question, the memory that came back",
+                "From the crash to the proof: the block below the output, the fixes, the recording, the changed command, passed",
                 &story(small),
             ),
         ),

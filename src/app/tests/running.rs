@@ -11,7 +11,11 @@ use crate::record::{End, Run};
 
 /// The log of the recorded run, opened as `--last` opens it, beside the process that it names.
 pub(crate) fn after_a_recorded_run() -> Session {
-    let mut session = Session::with_holders();
+    opened_on_a_recorded_run(Session::with_holders())
+}
+
+/// The same on another machine.
+pub(crate) fn opened_on_a_recorded_run(mut session: Session) -> Session {
     let played = failed_run();
     let story = Story {
         origin: "oomdoctor run".into(),
@@ -28,7 +32,10 @@ pub(crate) fn after_a_recorded_run() -> Session {
 
 /// The same, with the fix selected that changes the command.
 pub(crate) fn at_a_change() -> Session {
-    let mut session = after_a_recorded_run();
+    at_the_change(after_a_recorded_run())
+}
+
+pub(crate) fn at_the_change(mut session: Session) -> Session {
     while session.model.current_step().unwrap().fix != "smaller-batch" {
         session.press(KeyCode::Char('s'));
     }
@@ -36,7 +43,7 @@ pub(crate) fn at_a_change() -> Session {
 }
 
 /// Answers the request for the recording.
-fn read_record(session: &mut Session, played: Arc<Played>) {
+pub(crate) fn read_record(session: &mut Session, played: Arc<Played>) {
     assert!(matches!(session.effects.pop(), Some(Effect::ReadRecord(path)) if path == played.path));
     session.send(Msg::Record(Ok(played)));
 }
@@ -168,7 +175,7 @@ fn a_paste_a_key_and_a_screen_too_small_for_all_of_it_are_no_answers() {
 }
 
 /// The run that was confirmed ended like this.
-fn ran(session: &mut Session, end: End, after: Option<Arc<Played>>) -> RunAgain {
+pub(crate) fn ran(session: &mut Session, end: End, after: Option<Arc<Played>>) -> RunAgain {
     session.keys("y");
     let run = runs(session).pop().unwrap().clone();
     session.effects.clear();
@@ -182,7 +189,7 @@ fn marked(session: &Session) -> Option<Mark> {
 }
 
 /// The recording of another run, which ended so and whose output counts to this step.
-fn another(end: End, steps: u64, ran_out: bool) -> Arc<Played> {
+pub(crate) fn another(end: End, steps: u64, ran_out: bool) -> Arc<Played> {
     let played = Arc::try_unwrap(failed_run()).unwrap();
     let mut recording = played.recording;
     recording.end = Some((9000, end));
