@@ -70,8 +70,11 @@ impl Figures {
     }
 }
 
-/// A PiB.
-const BEYOND_ANY_MEMORY: Bytes = Bytes(1 << 50);
+/// A PiB: so large a size is a mistake of the program, not a need.
+pub(super) const BEYOND_ANY_MEMORY: Bytes = Bytes(1 << 50);
+
+/// Where other causes print the same message.
+const PERHAPS: &str = "PERHAPS OUT OF MEMORY";
 
 fn joined(parts: [Option<String>; 3]) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
@@ -114,7 +117,8 @@ fn what(case: &Case<'_>, causes: &[Cause], standing: Standing) -> String {
         Standing::Unclear if case.log.oom == Oom::No => "NO MEMORY ERROR FOUND".to_owned(),
         Standing::OnItsWay => "RUNNING AGAIN".to_owned(),
         Standing::RoomNow => format!("ENOUGH FREE NOW{gpu}"),
-        Standing::Unclear if case.log.oom == Oom::Maybe => "PERHAPS OUT OF MEMORY".to_owned(),
+        Standing::Unclear if case.log.oom == Oom::Maybe => PERHAPS.to_owned(),
+        Standing::Elsewhere if case.log.oom == Oom::Maybe => format!("{PERHAPS} · OTHER MACHINE"),
         Standing::Elsewhere => format!("{}{gpu} · OTHER MACHINE", ran_out(case, causes)),
         Standing::Failed | Standing::Unclear => format!("{}{gpu}", ran_out(case, causes)),
     }
@@ -153,7 +157,6 @@ fn figures(case: &Case<'_>) -> Option<Figures> {
     let ledger = case.ledger.as_ref()?;
     let requested = ledger.asked_bytes?;
     let whole = case.fit.as_ref().zip(ledger.missing_bytes).and_then(|(fit, short)| fit.beyond_the_log(short));
-    // A size beyond any memory is a mistake of the program, not a need.
     if ledger.needed_bytes? >= BEYOND_ANY_MEMORY {
         return None;
     }
@@ -203,4 +206,32 @@ fn figures(case: &Case<'_>) -> Option<Figures> {
 /// An amount without its unit.
 fn number(bytes: Bytes, in_mib: bool) -> String {
     if in_mib { (bytes.as_shown(true).0 >> 20).to_string() } else { bytes.in_gib() }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::advice::testing::torch_oom;
+    use crate::advice::{Situation, advise};
+    use crate::gpu::testing::{device, snapshot};
+    use crate::gpu::{Reading, Snapshot};
+    use crate::knowledge::diagnosis::Oom;
+    use crate::units::Bytes;
+
+    #[test]
+    fn a_perhaps_stays_one_on_another_machine() {
+        let small = Bytes::gib(8);
+        let mut here = Snapshot { devices: vec![device(0, vec![])], ..snapshot(0) };
+        for device in &mut here.devices {
+            device.memory.total_bytes = Reading::Known(small);
+        }
+        let what_is_said = |oom| {
+            let mut log = torch_oom(&[]);
+            log.facts.total_bytes = Some(Bytes::gib(80));
+            log.oom = oom;
+            advise(&Situation { snapshot: Some(&here), ..Situation::alone(&log) }).brief.what
+        };
+        let (sure, perhaps) = (what_is_said(Oom::Yes), what_is_said(Oom::Maybe));
+        assert!(sure.contains("OTHER MACHINE") && !sure.contains("PERHAPS"), "{sure}");
+        assert!(perhaps.contains("OTHER MACHINE") && perhaps.contains("PERHAPS"), "{perhaps}");
+    }
 }

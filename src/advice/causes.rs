@@ -18,6 +18,7 @@ use std::sync::LazyLock;
 
 use self::rule::Evidence;
 pub(crate) use self::rule::{About, Blames, SpeaksOfSize};
+pub(crate) use self::unknown::is_beyond_any_gpu;
 use super::case::Case;
 use super::phrases::plain;
 use super::verdict::{Cause, CauseKind, Strength};

@@ -62,13 +62,14 @@ fn no_memory_ran_out(case: &Case<'_>) -> String {
 }
 
 fn what_failed(case: &Case<'_>, causes: &[Cause]) -> String {
-    if case.log.oom == Oom::Maybe {
+    let said = if case.log.oom == Oom::Maybe {
         let remark = case.log.remark.as_deref().unwrap_or("The message fits, but other causes print it too.");
-        return format!("Perhaps out of memory. {remark}");
-    }
-    let said = causes.first().map_or_else(String::new, |found| causes::say(found.cause, case));
-    let which = which_of_several(case, &said);
-    let said = and(said, which);
+        format!("Perhaps out of memory. {remark}")
+    } else {
+        let said = causes.first().map_or_else(String::new, |found| causes::say(found.cause, case));
+        let which = which_of_several(case, &said);
+        and(said, which)
+    };
     match &case.place.because {
         Some(because) if case.place.is_elsewhere() => {
             format!("This log looks like another machine's ({because}). Local processes are ignored. {said}")

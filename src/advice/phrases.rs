@@ -36,7 +36,7 @@ pub(crate) fn plain(case: &Case<'_>) -> String {
     let facts = &case.log.facts;
     let what = match case.log.memory {
         Some(MemoryKind::Unified) => "The memory that CPU and GPU share ran out".to_owned(),
-        Some(MemoryKind::Gpu) if is_about_pinning(case.log) => "RAM could not be pinned for a batch".to_owned(),
+        Some(MemoryKind::Gpu) if is_about_pinning(case.log) => "RAM could not be pinned".to_owned(),
         Some(MemoryKind::Gpu) => format!("{} ran out of VRAM", gpu_in_words(&case.place, facts)),
         _ => "Memory ran out".to_owned(),
     };

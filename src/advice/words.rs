@@ -1,5 +1,6 @@
 //! Owns the advice in sentences: the same words for the screen and for the plain report.
 
+use super::brief::BEYOND_ANY_MEMORY;
 use super::ledger::Ledger;
 use super::naming::{apart, sentence};
 use super::steps::planned::{PlannedFix, Step};
@@ -25,6 +26,9 @@ pub fn verdict(advice: &Advice) -> Vec<String> {
 pub fn needs(advice: &Advice) -> Option<String> {
     let ledger = advice.ledger.as_ref()?;
     let (needed, requested, free) = (ledger.needed_bytes?, ledger.asked_bytes?, ledger.available_bytes?);
+    if needed >= BEYOND_ANY_MEMORY {
+        return None;
+    }
     if !ledger.is_now {
         return Some(needs_by_log(ledger, requested, free));
     }
@@ -83,7 +87,9 @@ fn evidence(advice: &Advice) -> Vec<String> {
     if first.cause == CauseKind::Unknown {
         return vec![match known {
             Some(known) if first.strength < Strength::Proven => format!("Known: {known}."),
-            _ => "Cause unclear: the log prints too few figures. Paste more of it if there is more.".into(),
+            // The program's own mistake is no lack of figures.
+            Some(known) => format!("Evidence: {known}."),
+            None => "Cause unclear: the log prints too few figures. Paste more of it if there is more.".into(),
         }];
     }
     let mut lines = Vec::new();

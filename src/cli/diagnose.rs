@@ -11,6 +11,7 @@ use super::kb::base;
 use super::output::{compact, print, refuse};
 use super::settings::Global;
 use super::suggest::nearest;
+use crate::advice::causes::is_beyond_any_gpu;
 use crate::advice::changed::{self, Difference};
 use crate::advice::{Advice, Situation, advise};
 use crate::app::last::Story;
@@ -265,7 +266,8 @@ pub(super) fn examine(global: &Global, asked: &DiagnoseArgs, base: &KnowledgeBas
     });
     // What was tried or skipped before is shown as such, and not proposed once more.
     advice.plan.retain(|planned| walk.behind.iter().all(|behind| behind.id != StepId::of(planned)));
-    let why = entry.map(|entry| entry.why.clone());
+    // An entry explains a shortage; a size that no GPU has is none.
+    let why = if is_beyond_any_gpu(&diagnosis) { None } else { entry.map(|entry| entry.why.clone()) };
     let walked = subject.story.as_ref().map(Story::walked);
     Examined { diagnosis, advice, snapshot, no_reading, why, explains: asked.why, since: None, walked }
 }

@@ -5,17 +5,21 @@ use crate::advice::case::Case;
 use crate::advice::figures::{buffers, live_need, run_had, used_by_others_at_crash};
 use crate::advice::phrases::line_of;
 use crate::advice::verdict::CauseKind;
-use crate::knowledge::diagnosis::{Diagnosis, Phase, Stage};
+use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Phase, Stage};
 use crate::units::Bytes;
 
 /// One request of so much is an overflow, or a shape by mistake.
 const BEYOND_ANY_GPU: Bytes = Bytes::gib(16 << 10);
 
 pub(super) fn mistake(case: &Case<'_>) -> Evidence {
-    let is_beyond_any_gpu =
-        case.is_short_of_vram() && case.log.facts.requested_bytes.is_some_and(|asked| asked >= BEYOND_ANY_GPU);
-    (case.log.run.told == Some(CauseKind::Unknown) || is_beyond_any_gpu)
+    (case.log.run.told == Some(CauseKind::Unknown) || is_beyond_any_gpu(case.log))
         .then(|| vec![format!("no machine has so much: the size is a mistake of the program{}", line_of(case.log))])
+}
+
+/// Whether no GPU has room for what was requested.
+pub(crate) fn is_beyond_any_gpu(log: &Diagnosis) -> bool {
+    let is_of_gpu = matches!(log.memory, Some(MemoryKind::Gpu | MemoryKind::Unified));
+    is_of_gpu && log.facts.requested_bytes.is_some_and(|asked| asked >= BEYOND_ANY_GPU)
 }
 
 /// The plain arithmetic, where nothing shows who or what used the rest.

@@ -3,14 +3,18 @@
 use super::fixes::has_own_form;
 use super::form::kind;
 use super::outlook::Outlook;
+use crate::advice::causes::is_beyond_any_gpu;
 use crate::advice::figures::{are_ranks, run_had};
 use crate::advice::verdict::CauseKind;
 use crate::advice::weights::widened;
 use crate::knowledge::FixId;
-use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Phase};
+use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Phase, Platform};
 use crate::knowledge::fix::{Condition, Fix};
 use crate::knowledge::program::{Program, Trait};
 use crate::units::Bytes;
+
+/// What `knowledge/run.ron` calls the frames of data parallel training, whose GPUs hold a copy of the model each.
+const PARALLEL: &str = "parallel";
 
 /// Whether a condition holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,9 +67,10 @@ fn holds(condition: Condition, fix: &Fix, outlook: &Outlook<'_, '_>) -> Holds {
         Condition::LedBy(cause) => known(outlook.is_led_by(cause), "another cause leads"),
         Condition::NotLimited => known(!outlook.is_led_by(CauseKind::Limit), "a limit was hit"),
         Condition::NotTooBig => known(!outlook.is_led_by(CauseKind::TooBig), "the run is too big for the GPU"),
-        Condition::Container => match is_in_container(log) {
-            true => Holds::Yes,
-            false => Holds::Unknown("if it ran in a container"),
+        Condition::Container => match (is_in_container(log), log.run.platform()) {
+            (true, _) => Holds::Yes,
+            (false, Some(Platform::Mac)) => Holds::No("a container runs Linux, and this ran on a Mac"),
+            (false, _) => Holds::Unknown("if it ran in a container"),
         },
         Condition::NotContainer => known(!is_in_container(log), "it ran in a container"),
         Condition::Python => python(log),
@@ -99,7 +104,12 @@ fn other_gpu_has_room(outlook: &Outlook<'_, '_>) -> Holds {
     if case.retry_is_on_other_gpu() {
         return Holds::No("the retry runs on another GPU already");
     }
-    if is_machine_unknown(outlook) && !case.log.run.is_spread() {
+    if is_beyond_any_gpu(case.log) {
+        return Holds::No("no GPU has so much memory");
+    }
+    let is_spread =
+        case.log.run.is_spread() || case.log.run.sharded.is_some() || case.log.run.printed.contains_key(PARALLEL);
+    if is_machine_unknown(outlook) && !is_spread {
         return Holds::Unknown("if another GPU there has enough free VRAM");
     }
     known(case.other_gpu.is_some(), "no other GPU here is known to be unused and large enough")
