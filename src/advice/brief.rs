@@ -129,8 +129,8 @@ fn ran_out(case: &Case<'_>, causes: &[Cause]) -> &'static str {
     use CauseKind::{Context, Fragmentation, HostMemory, Limit, TooBig};
     match (causes.first().map(|cause| cause.cause), case.log.memory) {
         (Some(Limit), _) => "LIMIT REACHED",
-        (Some(HostMemory), _) | (_, Some(MemoryKind::Host)) => "NOT ENOUGH RAM",
         (_, Some(MemoryKind::Shm)) => "SHARED MEMORY FULL",
+        (Some(HostMemory), _) | (_, Some(MemoryKind::Host)) => "NOT ENOUGH RAM",
         (_, Some(MemoryKind::KvCache)) => "KV CACHE TOO SMALL",
         (Some(Context), _) => "CONTEXT TOO LONG",
         (Some(Fragmentation), _) => "VRAM FRAGMENTED",

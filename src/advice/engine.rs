@@ -29,8 +29,16 @@ pub(crate) fn engine_of(diagnosis: &Diagnosis) -> Option<&'static str> {
 pub(crate) fn set_share(diagnosis: &Diagnosis) -> Option<u64> {
     let engine = engine_of(diagnosis)?;
     let name = if engine == "vllm" { "gpu_memory_utilization" } else { "mem_fraction_static" };
-    let text = diagnosis.run.printed.get(name).or(diagnosis.run.share.as_ref());
-    let share = text.and_then(|text| text.parse::<f64>().ok()).filter(|share| (0.0..=1.0).contains(share));
+    share_of(diagnosis.run.printed.get(name).or(diagnosis.run.share.as_ref())?)
+}
+
+/// The least share that holds the weights, by the engine's own message.
+pub(crate) fn least_share(diagnosis: &Diagnosis) -> Option<u64> {
+    share_of(diagnosis.run.least_share.as_ref()?)
+}
+
+fn share_of(text: &str) -> Option<u64> {
+    let share = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 1000")]
     share.map(|share| (share * 1000.0).round() as u64)
 }

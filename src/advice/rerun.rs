@@ -72,7 +72,7 @@ const KIN: &[Kin] = &[
         greedy: &[],
     },
     Kin {
-        commands: &["vllm serve", "vllm.entrypoints"],
+        commands: &["vllm serve", "vllm.entrypoints", "vllm-openai"],
         program: Some(Program::Vllm),
         models: &["--model"],
         greedy: &[],
@@ -300,19 +300,24 @@ fn kin(command: &str) -> Option<&'static Kin> {
 }
 
 /// Whether the words stand in the line one after the other, the first as a path's last part; a module's name also
-/// where more of it follows (`vllm.entrypoints.openai.api_server`).
+/// where more of it follows (`vllm.entrypoints.openai.api_server`), an image's also with a tag.
 fn holds(command: &str, words: &str) -> bool {
     let own: Vec<&str> = command.split_whitespace().collect();
     let wanted: Vec<&str> = words.split(' ').collect();
     own.windows(wanted.len()).any(|part| {
         part.iter().zip(&wanted).enumerate().all(|(at, (word, wanted))| match at {
             0 => {
-                [*word, program_name(word)].contains(wanted)
+                [*word, program_name(word), image_name(word)].contains(wanted)
                     || wanted.contains('.') && word.starts_with(&format!("{wanted}."))
             }
             _ => word == wanted,
         })
     })
+}
+
+/// The last part of a container image's name, without its tag or digest: `vllm-openai` of `vllm/vllm-openai:latest`.
+fn image_name(word: &str) -> &str {
+    word.split([':', '@']).next().map_or("", program_name)
 }
 
 /// The last part of a program's path.

@@ -119,6 +119,8 @@ pub struct Run {
     pub expandable: Option<String>,
     /// The share of the GPU that was set for it, from 0 to 1, as printed.
     pub share: Option<String>,
+    /// The share that the engine says it needs at least, as printed.
+    pub least_share: Option<String>,
     /// The text that shows that the training state is sharded over the ranks: `fsdp`, or stage 3 of ZeRO.
     pub sharded: Option<String>,
     /// The limit on address space (`ulimit -v`), in KiB.

@@ -106,7 +106,7 @@ pub(crate) fn filled_together(parts: &[(&Fix, Effect)], options: &str, case: &Ca
 }
 
 /// Commands whose options are the engine's own.
-const STARTS_A_SERVER: [&str; 3] = ["vllm serve ", "vllm.entrypoints.", "sglang.launch_server "];
+const STARTS_A_SERVER: [&str; 4] = ["vllm serve ", "vllm.entrypoints.", "sglang.launch_server ", "sglang serve "];
 
 /// Commands as one: options of the same program on one line, else what is written down in the same place.
 fn joined(commands: &[String]) -> Option<String> {

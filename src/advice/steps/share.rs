@@ -15,6 +15,8 @@ use crate::units::Bytes;
 /// by its own advice.
 const VLLM_STEP: u64 = 50;
 const SGLANG_STEP: u64 = 80;
+/// What a share is set above the least one that SGLang names: at that one no cache would be left.
+const SGLANG_CACHE: u64 = 20;
 /// The most that leaves something to the driver and to what else shows on a screen.
 const LARGEST_SHARE: u64 = 950;
 /// A smaller share is no guess where the weights are not known.
@@ -93,7 +95,15 @@ pub(crate) fn is_known(case: &Case<'_>) -> bool {
 pub(crate) fn larger_to_try(case: &Case<'_>) -> Option<String> {
     let larger = larger(case)?;
     let (Some("sglang"), Some(set)) = (engine_of(case.log), set_share(case.log)) else { return Some(larger) };
-    Some(as_option(thousandths(&larger)?.min(set.saturating_add(SGLANG_STEP) / 10 * 10)))
+    let wanted = match engine::least_share(case.log) {
+        Some(least) => least.saturating_add(SGLANG_CACHE),
+        None => set.saturating_add(SGLANG_STEP),
+    };
+    let possible = thousandths(&larger)?;
+    if engine::least_share(case.log).is_some_and(|least| least >= possible) {
+        return None;
+    }
+    Some(as_option(possible.min(wanted / 10 * 10)))
 }
 
 /// A larger share that is free on the GPU: what was used already is no step.

@@ -264,6 +264,10 @@ pub(crate) fn with_what_is_known(template: &str, value_of: &impl Fn(&str) -> Opt
             None => {}
         }
     }
+    // An order of the GPUs without the number of one selects none.
+    if words == ["CUDA_DEVICE_ORDER=PCI_BUS_ID"] {
+        return None;
+    }
     let text = words.join(" ");
     Changes::of(&text).map(|_| text)
 }
