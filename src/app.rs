@@ -25,6 +25,7 @@ pub(crate) mod prompt;
 pub(crate) mod question;
 pub(crate) mod region;
 pub mod replay;
+pub(crate) mod rerun;
 pub(crate) mod rows;
 pub mod run_again;
 pub(crate) mod scroll;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::layout::replay_columns;
+use super::scroll::shifted;
 use crate::advice::short_card;
 use crate::gpu::{Device, GpuProcess, Snapshot};
 use crate::record::recording::Recording;
@@ -106,7 +107,7 @@ impl Replay {
     pub(crate) fn step(&mut self, by: i32, size: (u16, u16)) {
         let columns = replay_columns(size);
         let here = self.column_of(self.cursor, columns).unwrap_or(columns.saturating_sub(1));
-        let there = super::scroll::shifted(here, by, columns);
+        let there = shifted(here, by, columns);
         self.cursor = match there {
             _ if there == here => self.cursor,
             0 => self.span().0,
@@ -149,7 +150,7 @@ impl Replay {
 
     /// Shows the next GPU first.
     pub(crate) fn scroll(&mut self, by: i32) {
-        self.first = super::scroll::shifted(self.first, by, self.gpus.len());
+        self.first = shifted(self.first, by, self.gpus.len());
     }
 
     /// What it shows in one sentence: the steepest rise, else the most that was in use.

@@ -14,7 +14,7 @@ use crate::app::Model;
 use crate::app::action::Action;
 use crate::app::detail::{LABEL, Paragraph, enter_in_words, lines_that_fit, paragraphs};
 use crate::app::model::{Region, Source, Target};
-use crate::app::run_again;
+use crate::app::rerun;
 use crate::app::walk::EndingState;
 use crate::gpu::ProcessKey;
 
@@ -148,7 +148,7 @@ fn of_fix(model: &Model, planned: &PlannedFix) -> Vec<(Action, &'static str)> {
     if releases && copies {
         offers.push((Action::Copy, "copy command"));
     }
-    if run_again::refused(model).is_none() && model.config.source == Source::Live {
+    if rerun::refused(model).is_none() && model.config.source == Source::Live {
         offers.push((Action::RunAgain, "run again…"));
     }
     offers.push((Action::Skip, "skip"));

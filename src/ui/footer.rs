@@ -15,7 +15,7 @@ use crate::app::detail::enter_in_words;
 use crate::app::keymap::Binding;
 use crate::app::model::{Region, Target};
 use crate::app::prompt::Prompt;
-use crate::app::run_again;
+use crate::app::rerun;
 use unicode_width::UnicodeWidthStr;
 
 /// Columns for what `x` does and to whom; where that is several processes, each is to be named.
@@ -154,7 +154,7 @@ fn words<'a>(model: &Model, binding: &'a Binding, columns: usize) -> Option<Cow<
         Action::Works | Action::FailedAgain | Action::Command | Action::Model if !has_failed(model) => None,
         Action::Rules | Action::About | Action::LogThatWorked | Action::Fit if !has_failed(model) => None,
         Action::Recording if model.input.record.is_none() && model.replay.is_none() => None,
-        Action::RunAgain if !has_failed(model) || run_again::refused(model).is_some() => None,
+        Action::RunAgain if !has_failed(model) || rerun::refused(model).is_some() => None,
         Action::Log if model.input.log.is_none() => None,
         _ => Some(Cow::Borrowed(binding.words)),
     }

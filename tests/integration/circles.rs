@@ -56,7 +56,8 @@ fn shipped_code(text: &str) -> String {
     static NO_CODE: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r##"(?s)//[^\n]*|/\*.*?\*/|r#".*?"#|r"[^"]*"|"(?:\\.|[^"\\])*"|'(?:\\.[^']*|[^'\\])'"##).unwrap()
     });
-    static TEST_MODULE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"#\[cfg\(test\)\]\s*mod \w+ \{").unwrap());
+    static TEST_MODULE: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"#\[cfg\(test\)\]\s*(?:pub\(\w+\) )?mod \w+ \{").unwrap());
     // `pub(in crate::cli)` says who may use an item, and uses nothing itself.
     static SEEN_IN: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"pub\(in [\w:]+\)").unwrap());
     let mut code = SEEN_IN.replace_all(&NO_CODE.replace_all(text, "\"\""), "pub").into_owned();

@@ -13,7 +13,8 @@ use crate::app::overlay::done::Done;
 use crate::app::overlay::recording::RecordingView;
 use crate::app::question::Asked;
 use crate::app::replay::{Played, Replay};
-use crate::app::run_again::{RunAgain, planned, refused};
+use crate::app::rerun::{planned, refused};
+use crate::app::run_again::RunAgain;
 use crate::app::walk::{Mark, StepId};
 use crate::record::End;
 use crate::record::passed::{Outcome, Passed, Side, compare};
@@ -131,7 +132,8 @@ fn mark(model: &mut Model, run: &RunAgain, outcome: &Outcome) {
 
 /// Leaves the fix that the run tries with this mark.
 fn take(model: &mut Model, run: &RunAgain, mark: Mark) {
-    let Some(id) = &run.step else { return };
+    let Some((fix, target)) = run.step else { return };
+    let id = &StepId { fix, target };
     if let Some(behind) = model.walk.behind.iter_mut().find(|behind| behind.id == *id) {
         behind.mark = mark;
         return;
