@@ -496,7 +496,7 @@ fn a_terminal_is_a_terminal_of_the_same_size_and_modes() {
         "PREFIX sh -c 'kill -KILL $$'; echo $?",
         "PREFIX sh -c 'seq 30000'; echo end",
         "PREFIX cat /dev/null; echo x | PREFIX cat; echo $?",
-        "PREFIX sh -c 'ps -o stat= -p $$; cut -d\" \" -f7 /proc/self/stat | grep -c .'",
+        "PREFIX sh -c 'ps -o stat= -p $$ | cut -c2-; cut -d\" \" -f7 /proc/self/stat | grep -c .'",
         "PREFIX sh -c 'echo from the terminal > /dev/tty'",
     ] {
         assert_same_on_a_terminal(line, |_| {});
