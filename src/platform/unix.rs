@@ -2,6 +2,7 @@
 //! Folders are those of the XDG specification on both.
 
 pub(crate) mod faults;
+pub(crate) mod given;
 pub(crate) mod output;
 pub(crate) mod pipe;
 pub(crate) mod places;
@@ -10,9 +11,8 @@ pub(crate) mod users;
 
 use std::fs::{File, FileType, Metadata};
 use std::io::{self, stdin};
-use std::os::fd::{AsFd, RawFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -85,38 +85,10 @@ pub(crate) fn own_program() -> io::Result<PathBuf> {
 }
 
 /// A command that runs this program again and that Ctrl-C in this terminal does not reach.
-#[allow(unsafe_code, reason = "what is open is inherited, and only the child may close its own")]
 pub(crate) fn detached_self() -> io::Result<Command> {
     let mut command = Command::new(system::own_program()?);
-    // Ctrl-C in the terminal only goes to the foreground's process group.
-    command.process_group(0);
-    let given = given_descriptors();
-    let close = move || {
-        for descriptor in &given {
-            // SAFETY: closes what this program was given and does not use.
-            unsafe { libc::close(*descriptor) };
-        }
-        Ok(())
-    };
-    // SAFETY: between fork and exec only system calls are made; nothing is allocated and no lock is taken.
-    unsafe { command.pre_exec(close) };
+    given::detach(&mut command);
     Ok(command)
-}
-
-/// What else than the standard streams this program was started with: a pipe whose reader waits for its end, a file that is
-/// locked. What it opened itself is closed by the exec.
-fn given_descriptors() -> Vec<RawFd> {
-    let folder = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let open = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    open.filter(|descriptor| *descriptor > libc::STDERR_FILENO && is_inherited(*descriptor)).collect()
-}
-
-#[allow(unsafe_code, reason = "a descriptor that nobody owns has no other interface")]
-fn is_inherited(descriptor: RawFd) -> bool {
-    // SAFETY: asks for the flags of a descriptor, which may be closed.
-    let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
-    flags != -1 && flags & libc::FD_CLOEXEC == 0
 }
 
 /// Lets others go first from now on: this thread's work can wait.

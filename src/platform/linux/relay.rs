@@ -25,7 +25,7 @@ use rustix::termios::tcgetpgrp;
 
 use crate::platform::contract::Relayed;
 use crate::platform::linux::procfs::Procfs;
-use crate::platform::unix::detached_self;
+use crate::platform::unix::given::detach;
 use crate::platform::unix::output::was_closed;
 use crate::platform::unix::pipe::timespec;
 use crate::record::frame::{Begin, Frame, What};
@@ -186,7 +186,7 @@ impl Relay {
     }
 
     /// Stops as the command did, so that the shell shows its prompt. Goes on when the shell says so.
-    fn stop(&self, signal: i32) -> io::Result<()> {
+    fn stop(&mut self, signal: i32) -> io::Result<()> {
         // Somebody else may stop and continue the command alone, without a shell that would continue this process.
         if signal == libc::SIGSTOP && !is_in_the_foreground() {
             return Ok(());
@@ -245,7 +245,8 @@ pub(crate) fn end_as(end: End) -> u8 {
 /// Lets a process of its own pass on what the command's own children may still write: they would lose their output,
 /// or die of it, if nobody read. It ends with them.
 fn go_on(left: Left) {
-    let Ok(mut relay) = detached_self() else { return };
+    let mut relay = Command::new("/proc/self/exe");
+    detach(&mut relay);
     let _ = relay
         .arg0("oomdoctor")
         .arg("pass-on")

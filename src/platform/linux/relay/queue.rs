@@ -7,7 +7,6 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::platform::unix::be_patient;
 use crate::record::frame::{Frame, What};
 
 /// Output that waits for the recorder, at most.
@@ -67,7 +66,7 @@ impl Queue {
         let queue = self.clone();
         thread::Builder::new().name("copy".into()).spawn(move || {
             // Who prints a lot needs the processor more than the record does.
-            be_patient();
+            let _ = rustix::process::nice(10);
             while let Some(frame) = queue.next() {
                 if recorder.write_all(&frame.bytes()).is_err() {
                     queue.forget();

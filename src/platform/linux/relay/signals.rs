@@ -142,7 +142,7 @@ impl Signals {
 
     /// Stops this program by this signal, as if nobody had taken it over. Returns when it goes on. Other signals wait.
     #[allow(unsafe_code, reason = "see `take`")]
-    pub(super) fn stop_by(&self, signal: c_int) -> io::Result<()> {
+    pub(super) fn stop_by(&mut self, signal: c_int) -> io::Result<()> {
         raise(signal);
         let set = set_of(signal);
         // SAFETY: reads a set that was written.
@@ -153,6 +153,8 @@ impl Signals {
                 check(libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()))?;
             }
         }
+        // The witness got it as well, and nobody will ask about it.
+        let _ = self.witness.as_mut().and_then(|witness| witness.got(signal));
         Ok(())
     }
 }
