@@ -4,6 +4,7 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::app::replay::Played;
 use crate::gpu::Header;
@@ -17,6 +18,8 @@ const TURN: u64 = 8 << 20;
 /// The runs that are kept, and their size together.
 const MOST_RUNS: usize = 5;
 const MOST_BYTES: u64 = 64 << 20;
+/// A record that is being written grows at least this often: a whole reading is written once a minute.
+const STILL_WRITTEN: Duration = Duration::from_secs(150);
 /// The file before the last, and the output of the command.
 const EARLIER: &str = "earlier.jsonl";
 const OUTPUT: &str = "log";
@@ -163,12 +166,18 @@ pub(crate) fn prune(kept: &Path) {
     for (number, path) in records(folder).iter().rev().enumerate() {
         let files = [path.clone(), beside(path, EARLIER), beside(path, OUTPUT)];
         bytes += files.iter().filter_map(|file| fs::metadata(file).ok()).map(|file| file.len()).sum::<u64>();
-        if path != kept && (number >= MOST_RUNS || bytes > MOST_BYTES) {
+        if path != kept && (number >= MOST_RUNS || bytes > MOST_BYTES) && !is_being_written(path) {
             for file in files {
                 let _ = fs::remove_file(file);
             }
         }
     }
+}
+
+/// Whether it was written just now: a node may record more ranks at once than records are kept.
+fn is_being_written(path: &Path) -> bool {
+    let age = fs::metadata(path).and_then(|file| file.modified()).ok().and_then(|written| written.elapsed().ok());
+    age.is_none_or(|age| age < STILL_WRITTEN)
 }
 
 /// The records of a folder, the oldest first.
@@ -239,6 +248,12 @@ mod tests {
         for path in &paths {
             fs::write(path, "x").unwrap();
             keep_output(path, b"output").unwrap();
+        }
+        prune(&paths[8]);
+        assert!(paths.iter().all(|path| path.exists()), "they are written now");
+        for path in &paths {
+            let long_ago = std::time::SystemTime::now() - 2 * STILL_WRITTEN;
+            File::options().write(true).open(path).unwrap().set_modified(long_ago).unwrap();
         }
         prune(&paths[8]);
         let left: Vec<bool> = paths.iter().map(|path| path.exists() && beside(path, OUTPUT).exists()).collect();

@@ -107,7 +107,8 @@ fn is_short(planned: &PlannedFix, outlook: &Outlook<'_, '_>) -> Option<bool> {
 /// reckoned from its model.
 fn is_barely_enough(planned: &PlannedFix, outlook: &Outlook<'_, '_>) -> bool {
     let Some(ledger) = outlook.case.ledger.as_ref().filter(|ledger| ledger.needed_is_at_least) else { return false };
-    if outlook.case.fit_ahead().is_some() {
+    // One that may be busy leads only where it may be enough, which is decided before.
+    if outlook.case.fit_ahead().is_some() || !planned.is_idle {
         return false;
     }
     let (Some(frees), Some(short), Some(needed)) = (planned.frees_bytes, outlook.short, ledger.needed_bytes) else {

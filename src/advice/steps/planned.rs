@@ -122,6 +122,8 @@ pub struct PlannedFix {
     pub is_of_a_version: Internal<bool>,
     /// The process releases its memory by the step's command: better than terminating it.
     pub gentle: Internal<bool>,
+    /// Whether it is about a process that is known to be idle.
+    pub is_idle: Internal<bool>,
     /// What put it where it is; `None` for its place in the entry.
     pub placed_by: Internal<Option<&'static str>>,
     /// What the log shows that asks for it, as the end of the sentence "the log shows that …".

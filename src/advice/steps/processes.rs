@@ -93,7 +93,7 @@ fn on_gpu(fix: &Fix, case: &Case<'_>, place: &Place<'_>, users: &[User<'_>], sho
             _ if case.situation.viewer.and_then(Viewer::refuses_everything).is_some() => {
                 unknown.push(Offer { may_be_busy: true, ..Offer::of(once_allowed(step)) });
             }
-            Standing::Idle(_) => idle.push(Offer::of(step)),
+            Standing::Idle(_) => idle.push(Offer::of(PlannedFix { is_idle: true, ..step })),
             _ => {
                 let title = format!("{}, if it is idle", step.title);
                 let step = PlannedFix { title, ..step.with_condition("If it is idle, which is not known yet: ") };
