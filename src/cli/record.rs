@@ -101,7 +101,6 @@ fn failed(global: &Global, args: &RecordArgs, state: Option<&Path>, recorded: Re
         advice: &examined.advice,
         recording: &recorded.recording,
         log: subject.log.raw(),
-        is_prompt: recorded.begin.is_prompt,
         unicode: !global.ascii && here::shows_unicode(),
         snapshots: &snapshots,
         opens_with: &opens_with,

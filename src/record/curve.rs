@@ -28,12 +28,13 @@ pub fn in_text(columns: &[Option<Bytes>], total: Bytes, unicode: bool) -> String
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     const DIGITS: [char; 8] = ['0', '1', '2', '3', '4', '5', '6', '7'];
     let signs = if unicode { BLOCKS } else { DIGITS };
-    let sign = |bytes: &Option<Bytes>| {
-        let Some(bytes) = bytes else { return ' ' };
-        let step = u128::from(bytes.0) * 8 / u128::from(total.0.max(1));
-        signs.get(usize::try_from(step).unwrap_or(7).min(7)).copied().unwrap_or(' ')
-    };
-    columns.iter().map(sign).collect()
+    columns.iter().map(|bytes| bytes.map_or(' ', |bytes| sign_of(bytes, total, &signs))).collect()
+}
+
+/// The sign for an eighth of the whole, rounded down.
+fn sign_of(bytes: Bytes, total: Bytes, signs: &[char; 8]) -> char {
+    let step = u128::from(bytes.0) * 8 / u128::from(total.0.max(1));
+    signs.get(usize::try_from(step).unwrap_or(7).min(7)).copied().unwrap_or(' ')
 }
 
 #[cfg(test)]

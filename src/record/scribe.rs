@@ -108,14 +108,18 @@ fn rows(snapshot: &Snapshot) -> BTreeMap<(u32, u32), Bytes> {
     rows
 }
 
-/// Whether nothing changed that a person would look at.
-fn is_about(last: HostMemory, now: HostMemory) -> bool {
-    let close = |(one, other): (Option<Bytes>, Option<Bytes>)| match (one, other) {
+/// Whether two sizes differ too little for a line of their own. Known and unknown always differ.
+fn are_close(one: Option<Bytes>, other: Option<Bytes>) -> bool {
+    match (one, other) {
         (Some(one), Some(other)) => one.0.abs_diff(other.0) <= HOST_STEP.0.max(one.0 / 100),
         (one, other) => one == other,
-    };
+    }
+}
+
+/// Whether nothing changed that a person would look at.
+fn is_about(last: HostMemory, now: HostMemory) -> bool {
     let sizes = [(last.tree, now.tree), (last.available, now.available), (last.group_used, now.group_used)];
-    sizes.into_iter().all(close)
+    sizes.into_iter().all(|(last, now)| are_close(last, now))
         && last.kills == now.kills
         && last.pressure.unwrap_or(0).abs_diff(now.pressure.unwrap_or(0)) < 500
 }

@@ -22,8 +22,6 @@ pub struct Block<'a> {
     pub recording: &'a Recording,
     /// The output of the command.
     pub log: &'a str,
-    /// Whether the output came as it was printed.
-    pub is_prompt: bool,
     pub unicode: bool,
     /// The memory snapshots that PyTorch wrote.
     pub snapshots: &'a [String],
@@ -59,11 +57,11 @@ fn snapshots(paths: &[String]) -> Option<String> {
 /// The steepest rise before the failure, in words.
 pub fn risen(block: &Block<'_>) -> Option<String> {
     let rise = rise::steepest(block.recording, block.recording.failed_at()?)?;
-    let line = if block.is_prompt { line_before(block.recording, block.log, &rise) } else { None };
+    let line = line_before(block.recording, block.log, &rise);
     Some(words::rise(&rise, line.as_deref(), block.unicode))
 }
 
-/// The line of the output that came last before the rise. Through a pipe lines come late, so none is named there.
+/// The line of the output that came last before the rise; `None` where it is not known when lines came.
 pub fn line_before(recording: &Recording, log: &str, rise: &Rise) -> Option<String> {
     let last = usize::try_from(recording.line_at(rise.began)?).ok()?;
     let lines: Vec<&str> = log.lines().take(last).collect();
@@ -86,13 +84,16 @@ fn curve(block: &Block<'_>) -> Option<String> {
     let recording = block.recording;
     let end = recording.failed_at()?;
     let begin = end.saturating_sub(SHOWN);
-    let fullness = |gpu: &u32| {
-        let (used, total) = (recording.used_at(*gpu, end)?, recording.total(*gpu)?);
-        Some(u128::from(used.0) * 1_000_000 / u128::from(total.0.max(1)))
-    };
-    let gpu = recording.gpus().into_iter().filter(|gpu| fullness(gpu).is_some()).max_by_key(fullness)?;
+    let known = recording.gpus().into_iter().filter_map(|gpu| Some((fullness(recording, gpu, end)?, gpu)));
+    let (_, gpu) = known.max_by_key(|(full, _)| *full)?;
     let total = recording.total(gpu)?;
     let columns = curve::columns(recording, gpu, (begin, end), COLUMNS);
     let drawn = curve::in_text(&columns, total, block.unicode);
     Some(format!("GPU {gpu} {drawn} of {total}, the last {}", words::seconds(end - begin)))
+}
+
+/// How full a GPU was then, in millionths.
+fn fullness(recording: &Recording, gpu: u32, moment: Millis) -> Option<u128> {
+    let (used, total) = (recording.used_at(gpu, moment)?, recording.total(gpu)?);
+    Some(u128::from(used.0) * 1_000_000 / u128::from(total.0.max(1)))
 }

@@ -93,7 +93,8 @@ pub(crate) fn record(mut frames: impl Read + Send + 'static, setup: &Setup) -> O
     drop(events);
     let (end, tape, path) = write_down(&begin, setup, &queue, pace)?;
     let heard = listening.join().ok()?;
-    let lines = heard.line_times();
+    // Through a pipe a program keeps lines back, so when they came says nothing.
+    let lines = if begin.is_prompt { heard.line_times() } else { Vec::new() };
     if let (Some(path), false) = (&path, lines.is_empty()) {
         let _ = super::runs::add(path, Note::Lines { lines: lines.clone() });
     }
@@ -116,7 +117,7 @@ fn write_down(
     pace: Option<SetPace>,
 ) -> Option<(End, Tape, Option<PathBuf>)> {
     let path = path(begin, setup);
-    if let Some(path) = path.as_ref().filter(|_| setup.path.is_none()) {
+    if let (Some(path), None) = (&path, &setup.path) {
         prune(path);
     }
     let boot = machine::boot_id();
@@ -134,7 +135,9 @@ fn write_down(
     let mut end = None;
     while end.is_none() {
         let now = Instant::now();
-        if let Some(load) = load.as_mut().filter(|_| now >= next_load) {
+        if let Some(load) = &mut load
+            && now >= next_load
+        {
             next_load = now + LISTS;
             let at = scribe.at(WallTime(jiff::Timestamp::now()));
             let line = scribe.host(at, load());
@@ -300,6 +303,10 @@ mod tests {
     use crate::record::Run;
 
     fn begin() -> Frame {
+        begin_of(true)
+    }
+
+    fn begin_of(is_prompt: bool) -> Frame {
         let run = Run {
             started_at: WallTime(jiff::Timestamp::now()),
             argv: vec!["python".into()],
@@ -308,7 +315,7 @@ mod tests {
             tries: None,
             environment: Vec::new(),
         };
-        Frame { at: 0, what: What::Begin(Begin { run, is_prompt: true, samples: false }) }
+        Frame { at: 0, what: What::Begin(Begin { run, is_prompt, samples: false }) }
     }
 
     fn recorded(frames: &[Frame]) -> Option<Recorded> {
@@ -336,6 +343,13 @@ mod tests {
         assert_eq!(recorded.recording.marks, [(901, "RuntimeError: CUDA out of memory. Tried".into())]);
         assert_eq!(recorded.recording.lines, [(100, 2), (900, 4)]);
         assert_eq!(recorded.recording.failed_at(), Some(901));
+    }
+
+    #[test]
+    fn of_lines_that_a_pipe_delayed_no_time_is_kept() {
+        let frames = [begin_of(false), output(100, "step 1\n"), Frame { at: 200, what: What::End(End::Code(1)) }];
+        let recorded = recorded(&frames).unwrap();
+        assert_eq!((recorded.recording.line_at(200), recorded.log.as_slice()), (None, &b"step 1\n"[..]));
     }
 
     #[test]

@@ -198,7 +198,6 @@ fn story(size: (u16, u16)) -> Vec<(f32, String)> {
         advice: session.model.advice.as_ref().unwrap(),
         recording: &played.recording,
         log: output,
-        is_prompt: true,
         unicode: true,
         snapshots: &[],
         opens_with: "oomdoctor --last",

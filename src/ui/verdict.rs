@@ -24,7 +24,7 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
     }
     let width = usize::from(area.width.saturating_sub(1));
     let mut lines = match &model.advice {
-        Some(advice) if model.walk.works => vec![works(&advice.brief, model.walk.has_seen_it_work, theme, width)],
+        Some(advice) if model.walk.works => vec![works(model, &advice.brief, theme, width)],
         Some(advice) => vec![in_one_line(&advice.brief, model.freed_for_the_run(), theme, width)],
         None => nothing_yet(model, theme, width),
     };
@@ -41,9 +41,11 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
 }
 
 /// The job works, as it was seen or as the person reports: what ran out is history.
-fn works(brief: &Brief, is_seen: bool, theme: &Theme, width: usize) -> Line<'static> {
-    let how = if is_seen { "THE NEW RUN PASSED" } else { "REPORTED AS WORKING" };
-    let text = format!(" {} {how}   it was: {}", theme.sign("✓", "+"), brief.what);
+fn works(model: &Model, brief: &Brief, theme: &Theme, width: usize) -> Line<'static> {
+    let how = if model.walk.has_seen_it_work { "THE NEW RUN PASSED" } else { "REPORTED AS WORKING" };
+    // What is so by now, such as enough free VRAM, is not what the log was about.
+    let was = model.walk.began_with.as_ref().unwrap_or(&brief.what);
+    let text = format!(" {} {how}   it was: {was}", theme.sign("✓", "+"));
     Line::styled(cut(&text, width), theme.good)
 }
 

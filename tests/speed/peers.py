@@ -33,6 +33,35 @@ SIZE = struct.pack("HHHH", 60, 200, 0, 0)
 ESCAPES = re.compile(rb"\x1b(?:\[[0-9;?<>=]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78])")
 
 
+def children(pid):
+    found = []
+    for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            found += [int(child) for child in task.read_text().split()]
+        except OSError:
+            pass
+    return found
+
+
+def family(pid):
+    """This process and all below it."""
+    found = [pid]
+    for one in found:
+        found += children(one)
+    return found
+
+
+def cpu_seconds(pids):
+    total = 0
+    for pid in pids:
+        for schedstat in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"):
+            try:
+                total += int(schedstat.read_text().split()[0])
+            except OSError:
+                pass
+    return total / 1e9
+
+
 class Terminal:
     """A program in a pty. What it draws is read as it comes."""
 
@@ -60,25 +89,10 @@ class Terminal:
         return None
 
     def family(self):
-        """This process and all below it."""
-        found = [self.pid]
-        for pid in found:
-            for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
-                try:
-                    found += [int(child) for child in task.read_text().split()]
-                except OSError:
-                    pass
-        return found
+        return family(self.pid)
 
     def cpu_seconds(self):
-        total = 0
-        for pid in self.family():
-            for schedstat in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"):
-                try:
-                    total += int(schedstat.read_text().split()[0])
-                except OSError:
-                    pass
-        return total / 1e9
+        return cpu_seconds(self.family())
 
     def pss_kib(self):
         total = 0

@@ -24,38 +24,9 @@ import sys
 import time
 import tty
 
-from peers import driver_of, machine
+from peers import children, cpu_seconds, driver_of, family, machine
 
 TALKATIVE = "import sys, time\nfor step in range({}):\n    print(f'step {{step}} loss {{1 / (step + 1):.4f}}', flush=True)\n    time.sleep(0.02)\n"
-
-
-def children(pid):
-    found = []
-    for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            found += [int(child) for child in task.read_text().split()]
-        except OSError:
-            pass
-    return found
-
-
-def family(pid):
-    """This process and all below it."""
-    found = [pid]
-    for one in found:
-        found += children(one)
-    return found
-
-
-def cpu_seconds(pids):
-    total = 0
-    for pid in pids:
-        for schedstat in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"):
-            try:
-                total += int(schedstat.read_text().split()[0])
-            except OSError:
-                pass
-    return total / 1e9
 
 
 def pss_kib(pid):

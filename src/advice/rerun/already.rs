@@ -17,7 +17,7 @@ impl Had<'_> {
     /// The value of an option, whatever its spelling; of one without a value, whether it was there.
     fn option(&self, name: &str, takes_value: bool) -> Option<String> {
         let on_line = self.line.and_then(|line| option_of(line, name, takes_value));
-        let of_cache = self.run.kv_type.as_ref().filter(|_| CACHE_TYPES.contains(&name)).cloned();
+        let of_cache = if CACHE_TYPES.contains(&name) { self.run.kv_type.clone() } else { None };
         on_line.or(of_cache).or_else(|| {
             let printed = self.run.printed.get(&name.trim_start_matches('-').replace('-', "_"))?;
             (takes_value || printed.eq_ignore_ascii_case("true")).then(|| printed.clone())

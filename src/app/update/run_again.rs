@@ -98,8 +98,10 @@ pub(super) fn ran(
     model.walk.since.get_or_insert(model.wall);
     model.walk.freed_before.push(format!("{} Command: {}", outcome.seen, run.line()));
     mark(model, run, &outcome);
-    let failed = after.filter(|_| outcome.failed_again);
-    if let Some((tape, output)) = failed.and_then(|tape| Some((Arc::clone(&tape), tape.output.clone()?))) {
+    if outcome.failed_again
+        && let Some(tape) = after
+        && let Some(output) = tape.output.clone()
+    {
         let effect = open_second_failure(model, run, tape, output);
         model.say(outcome.seen);
         return Some(effect);

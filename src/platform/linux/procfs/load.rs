@@ -139,13 +139,7 @@ impl Group {
             .clone()
             .find(|folder| fs::read_to_string(folder.join("memory.max")).is_ok_and(|limit| limit.trim() != "max"));
         let folder = limited.or_else(|| above.clone().find(|folder| folder.join("memory.events").exists()))?;
-        let open = |name: &str| File::open(folder.join(name)).ok();
-        Some(Group {
-            used: open("memory.current"),
-            limit: open("memory.max"),
-            peak: open("memory.peak"),
-            events: open("memory.events"),
-        })
+        Some(Group::open(folder, ["memory.current", "memory.max", "memory.peak", "memory.events"]))
     }
 
     fn first_version(root: &Path, path: &str) -> Option<Group> {
@@ -153,27 +147,32 @@ impl Group {
         let folder = [root.join(path), root.to_path_buf()]
             .into_iter()
             .find(|folder| folder.join("memory.usage_in_bytes").exists())?;
-        let open = |name: &str| File::open(folder.join(name)).ok();
-        Some(Group {
-            used: open("memory.usage_in_bytes"),
-            limit: open("memory.limit_in_bytes"),
-            peak: open("memory.max_usage_in_bytes"),
-            events: open("memory.oom_control"),
-        })
+        let names =
+            ["memory.usage_in_bytes", "memory.limit_in_bytes", "memory.max_usage_in_bytes", "memory.oom_control"];
+        Some(Group::open(&folder, names))
+    }
+
+    /// The files of a group by their names: in use, limit, peak, events. Not every kernel has each.
+    fn open(folder: &Path, names: [&str; 4]) -> Group {
+        let [used, limit, peak, events] = names.map(|name| File::open(folder.join(name)).ok());
+        Group { used, limit, peak, events }
     }
 
     fn read(&self) -> HostMemory {
-        let figure = |file: &Option<File>| content(file.as_ref()?)?.trim().parse().ok().map(Bytes);
         // Without a limit, version 1 has the largest number of whole pages.
-        let limit = figure(&self.limit).filter(|limit| limit.0 < u64::MAX / 4);
+        let limit = figure(self.limit.as_ref()).filter(|limit| limit.0 < u64::MAX / 4);
         HostMemory {
-            group_used: figure(&self.used),
+            group_used: figure(self.used.as_ref()),
             group_limit: limit,
-            group_peak: figure(&self.peak),
+            group_peak: figure(self.peak.as_ref()),
             kills: self.events.as_ref().and_then(content).as_deref().and_then(kills),
             ..HostMemory::default()
         }
     }
+}
+
+fn figure(file: Option<&File>) -> Option<Bytes> {
+    content(file?)?.trim().parse().ok().map(Bytes)
 }
 
 /// The count of `memory.events`, or of version 1's `memory.oom_control`.
