@@ -77,6 +77,33 @@ pub struct Run {
     /// The variables of the command that say which rank and which GPUs are its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub environment: Vec<(String, String)>,
+    /// The options of `oomdoctor run` that the same command gets when it is run again.
+    #[serde(default, skip_serializing_if = "RunOptions::are_none")]
+    pub options: RunOptions,
+}
+
+/// The options of `oomdoctor run` that belong to the command.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunOptions {
+    /// PyTorch writes a memory snapshot.
+    #[serde(default)]
+    pub torch_snapshot: bool,
+    /// The file for a report, as a path from the root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<String>,
+}
+
+impl RunOptions {
+    pub(crate) fn are_none(&self) -> bool {
+        *self == RunOptions::default()
+    }
+
+    /// As they are typed.
+    pub fn arguments(&self) -> Vec<String> {
+        let snapshot = self.torch_snapshot.then(|| "--torch-snapshot".to_owned());
+        let report = self.report.iter().flat_map(|report| ["--report".to_owned(), report.clone()]);
+        snapshot.into_iter().chain(report).collect()
+    }
 }
 
 /// A fix that a run tries.

@@ -10,7 +10,7 @@ use super::run_again::RunAgain;
 use super::walk::{Mark, StepId};
 use crate::advice::PlannedFix;
 use crate::knowledge::FixId;
-use crate::record::{Run, Try};
+use crate::record::{Run, RunOptions, Try};
 use crate::text::harmless;
 
 /// Sets variables for a program without a shell.
@@ -53,7 +53,8 @@ pub(crate) fn planned(model: &Model) -> Result<RunAgain, String> {
     if model.config.source == Source::Demo {
         let tries = Try { fix: fix.as_str().to_owned(), after: "the demo".to_owned() };
         let argv = words_of(&line)?;
-        return Ok(RunAgain { before: argv.clone(), argv, folder: PathBuf::from("~"), tries, step, title });
+        let (before, folder) = (argv.clone(), PathBuf::from("~"));
+        return Ok(RunAgain { before, argv, folder, options: RunOptions::default(), tries, step, title });
     }
     let path = model.input.record.as_deref().unwrap_or(Path::new(""));
     let replay = model.replay.as_ref().filter(|replay| replay.tape.path == path);
@@ -67,9 +68,10 @@ pub(crate) fn planned(model: &Model) -> Result<RunAgain, String> {
     }
     let argv = with_its_gpus(words_of(&line)?, run);
     let tries = Try { fix: fix.as_str().to_owned(), after: path.display().to_string() };
-    let planned = RunAgain { argv, before: run.argv.clone(), folder: run.folder.clone().into(), tries, step, title };
-    let all_shown = planned.argv.iter().map(String::as_str).chain([run.folder.as_str()]);
-    if all_shown.into_iter().any(|text| harmless(text) != text) {
+    let (before, folder, options) = (run.argv.clone(), run.folder.clone().into(), run.options.clone());
+    let planned = RunAgain { argv, before, folder, options, tries, step, title };
+    let all_shown = planned.argv.iter().chain(&run.options.report).chain([&run.folder]);
+    if all_shown.into_iter().any(|text| harmless(text) != *text) {
         return Err("The command has characters that cannot be shown. Copy it with Enter and run it yourself.".into());
     }
     Ok(planned)

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::gpu::ProcessKey;
 use crate::knowledge::FixId;
-use crate::record::Try;
+use crate::record::{RunOptions, Try};
 
 /// A command to run, as it was shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub struct RunAgain {
     pub before: Vec<String>,
     /// The folder that it ran in.
     pub folder: PathBuf,
+    /// The options that `oomdoctor run` had.
+    pub options: RunOptions,
     /// The fix whose change it tries, and the record of the run that failed.
     pub tries: Try,
     /// The same fix among those of the walk.
@@ -27,6 +29,11 @@ impl RunAgain {
     /// The command as a person would type it.
     pub fn line(&self) -> String {
         quoted(&self.argv).join(" ")
+    }
+
+    /// The options of `oomdoctor run` as a person would type them; `None` without any.
+    pub fn options_line(&self) -> Option<String> {
+        (!self.options.are_none()).then(|| quoted(&self.options.arguments()).join(" "))
     }
 
     /// Each argument as it would be typed, beside what the failed run had.

@@ -17,7 +17,7 @@ use super::settings::Global;
 use crate::platform::processes::ProcessControl;
 use crate::platform::{here, machine};
 use crate::record::frame::{Begin, Frame, What};
-use crate::record::{End, Run, Try, words};
+use crate::record::{End, Run, RunOptions, Try, words};
 use crate::runtime::recorder::{Setup, record};
 use crate::runtime::snapshots::Snapshots;
 use crate::text::harmless;
@@ -136,6 +136,7 @@ pub(super) fn watch(global: &Global, args: &WatchArgs) -> ExitCode {
         pid: args.pid,
         tries: None,
         environment: Vec::new(),
+        options: RunOptions::default(),
     };
     let setup = Setup { sampling: global.sampling.clone(), state, path: args.record.clone() };
     warn(&format!("recording process {} ({}) until it ends; Ctrl-C stops the recording", args.pid, harmless(&command)));
@@ -216,7 +217,14 @@ fn described(args: &RunArgs, started_at: WallTime, pid: u32) -> Run {
     let tries = args.tries.clone().zip(args.after.clone()).map(|(fix, after)| Try { fix, after });
     let names = LOCAL_RANKS.iter().chain(&KEPT_VARIABLES);
     let environment = names.filter_map(|name| Some(((*name).to_owned(), crate::platform::variable(name)?))).collect();
-    Run { started_at, argv, folder, pid, tries, environment }
+    Run { started_at, argv, folder, pid, tries, environment, options: options_again(args) }
+}
+
+/// The options for another run of the command. `--record` is not among them: its file has the record of this run.
+fn options_again(args: &RunArgs) -> RunOptions {
+    let report = args.report.as_ref().and_then(|report| std::path::absolute(report).ok());
+    let report = report.and_then(|report| report.to_str().map(str::to_owned));
+    RunOptions { torch_snapshot: args.torch_snapshot, report }
 }
 
 /// Of the ranks that a launcher starts on a machine only the first one reads it.

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
     use crate::gpu::testing::{device, noon_plus, process, snapshot};
     use crate::gpu::{Header, Snapshot};
-    use crate::record::{Line, Note, Run, Said, Try};
+    use crate::record::{Line, Note, Run, RunOptions, Said, Try};
 
     fn recording(tries: Option<&str>, end: End, said: Option<Said>) -> Recording {
         let tries = tries.map(|fix| Try { fix: fix.into(), after: "before.jsonl".into() });
@@ -56,6 +56,7 @@ mod tests {
             pid: 42,
             tries,
             environment: Vec::new(),
+            options: RunOptions::default(),
         };
         let others = vec![process(42, Bytes::gib(9)), process(77, Bytes::gib(5))];
         let reading = Snapshot { devices: vec![device(0, others)], ..snapshot(1) };

@@ -198,7 +198,7 @@ mod tests {
     use super::*;
     use crate::gpu::testing::{device, noon_plus, process, snapshot};
     use crate::gpu::{Header, Snapshot};
-    use crate::record::{Line, Note, Run, Said};
+    use crate::record::{Line, Note, Run, RunOptions, Said};
 
     fn recording(peak: u64, at: Millis, end: End, said: Option<Said>) -> Recording {
         let run = Run {
@@ -208,6 +208,7 @@ mod tests {
             pid: 42,
             tries: None,
             environment: Vec::new(),
+            options: RunOptions::default(),
         };
         let first = Snapshot { devices: vec![device(0, vec![process(42, Bytes::gib(1))])], ..snapshot(0) };
         let mut lines = vec![

@@ -132,11 +132,19 @@ mod tests {
     use super::*;
     use crate::gpu::testing::{device, noon_plus, snapshot};
     use crate::gpu::{Header, Snapshot};
-    use crate::record::{Line, Note, Run};
+    use crate::record::{Line, Note, Run, RunOptions};
 
     fn run() -> Run {
         let (argv, folder, environment) = (Vec::new(), String::new(), Vec::new());
-        Run { started_at: noon_plus(0), argv, folder, pid: 42, tries: None, environment }
+        Run {
+            started_at: noon_plus(0),
+            argv,
+            folder,
+            pid: 42,
+            tries: None,
+            environment,
+            options: RunOptions::default(),
+        }
     }
 
     fn recording(points: &[(Millis, u64)]) -> Recording {

@@ -129,6 +129,7 @@ mod tests {
     use super::*;
     use crate::gpu::Reading;
     use crate::gpu::testing::{device, noon_plus, process, snapshot};
+    use crate::record::RunOptions;
 
     fn run() -> Run {
         Run {
@@ -138,6 +139,7 @@ mod tests {
             pid: 42,
             tries: None,
             environment: Vec::new(),
+            options: RunOptions::default(),
         }
     }
 

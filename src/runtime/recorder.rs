@@ -300,7 +300,7 @@ fn marked(telling: &AhoCorasick, text: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Run;
+    use crate::record::{Run, RunOptions};
 
     fn begin() -> Frame {
         begin_of(true)
@@ -314,6 +314,7 @@ mod tests {
             pid: std::process::id(),
             tries: None,
             environment: Vec::new(),
+            options: RunOptions::default(),
         };
         Frame { at: 0, what: What::Begin(Begin { run, is_prompt, samples: false }) }
     }

@@ -54,8 +54,8 @@ impl Runner {
             return Err(io::Error::other(format!("the folder {} is not there any more", run.folder.display())));
         }
         let mut command = Command::new(here::own_program()?);
-        command.args(&self.options).args(["run", "--tries", &run.tries.fix, "--after", &run.tries.after, "--"]);
-        command.args(&run.argv).current_dir(&run.folder);
+        command.args(&self.options).args(["run", "--tries", &run.tries.fix, "--after", &run.tries.after]);
+        command.args(run.options.arguments()).arg("--").args(&run.argv).current_dir(&run.folder);
         Ok(command)
     }
 

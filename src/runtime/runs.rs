@@ -203,7 +203,7 @@ fn beside(path: &Path, kind: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Millis;
+    use crate::record::{Millis, RunOptions};
     use crate::units::{Bytes, WallTime};
 
     fn run() -> Run {
@@ -214,6 +214,7 @@ mod tests {
             pid: 42,
             tries: None,
             environment: vec![("RANK".into(), "3".into())],
+            options: RunOptions { torch_snapshot: true, report: None },
         }
     }
 

@@ -12,6 +12,7 @@ use crate::support::pty::Session;
 
 const SIZE: (u16, u16) = (120, 40);
 const RECORD: &str = include_str!("../golden/recording/failed.jsonl");
+const RECORD_PATH: &str = "state/oomdoctor/runs/20261123-124611-box-7544.jsonl";
 const OUTPUT: &str = include_str!("../golden/recording/failed.log");
 
 /// A home with the last log of a recorded run, whose program is a script of the test.
@@ -32,7 +33,7 @@ impl Home {
         fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
         let folder = home.at("vision");
         let record = RECORD.replace("/home/ada/vision", folder.to_str().unwrap());
-        let path = runs.join("20261123-124611-box-7544.jsonl");
+        let path = home.at(RECORD_PATH);
         fs::write(&path, record).unwrap();
         fs::write(path.with_extension("log"), OUTPUT).unwrap();
         let story = format!(
@@ -40,6 +41,13 @@ impl Home {
         );
         fs::write(home.at("state/oomdoctor/last.log"), story).unwrap();
         home
+    }
+
+    fn change_record(&self, from: &str, to: &str) {
+        let path = self.at(RECORD_PATH);
+        let record = fs::read_to_string(&path).unwrap();
+        assert!(record.contains(from));
+        fs::write(path, record.replace(from, to)).unwrap();
     }
 
     fn at(&self, path: &str) -> PathBuf {
@@ -109,12 +117,15 @@ fn ctrl_c_ends_the_command_alone() {
 fn a_second_failure_is_the_next_log() {
     let output = OUTPUT.replace("step 300/", "step 440/");
     let home = Home::with("cat again.txt; exit 1");
+    let report = home.at("report.md");
+    home.change_record("\"pid\":7544", &format!("\"pid\":7544,\"options\":{{\"report\":{report:?}}}"));
     fs::write(home.at("vision/again.txt"), output).unwrap();
     let mut session = home.starts("--last");
     run_again(&mut session);
     session.wait_for_text(&["step 440; the first run failed at epoch 1, step 300"]);
     let kept = || fs::read_to_string(home.at("state/oomdoctor/last.log")).unwrap();
     session.wait_for("the kept log", |_| kept().contains("--batch 4") && kept().contains("DidNotHelp"));
+    assert!(report.exists(), "the option of the first run");
 }
 
 #[test]

@@ -349,6 +349,9 @@ fn ask_to_run(
         rest.extend(paragraph("Nothing is changed: the same command again.", width, theme.sentence));
     }
     rest.extend(broken(&format!("In {}", run.folder.display()), width).into_iter().map(Line::raw));
+    if let Some(options) = run.options_line() {
+        rest.extend(broken(&format!("oomdoctor run with {options}"), width).into_iter().map(Line::raw));
+    }
     let what = match model.config.source {
         Source::Demo => "Demo: nothing is run; the recorded job is simulated.",
         _ => "It runs in this terminal and is recorded. Ctrl-C stops it.",
