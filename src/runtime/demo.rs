@@ -11,10 +11,13 @@ use std::time::Duration;
 
 use super::wake::{Tell, Wake};
 use crate::app::Msg;
+use crate::app::replay::Played;
 use crate::gpu::guard::{Signal, Viewer};
 use crate::gpu::{Device, GpuProcess, ProcessKey, Reading, Snapshot, accounts, recognise};
 use crate::platform::News;
 use crate::platform::processes::{Inspection, ProcessControl};
+use crate::record::recording::Recording;
+use crate::record::{End, Run, RunOptions};
 use crate::units::{Bytes, WallTime};
 
 /// The recording: a sample stream. Its machine dies of memory in its ninth second.
@@ -94,7 +97,8 @@ impl DemoMachine {
                     wakes.trouble(died);
                 }
                 let is_heard = wakes.tell(Msg::Sample(Box::new(snapshot)));
-                if crash.is_some_and(|crash| crash + 1 == tick) {
+                if let Some(crash) = crash.filter(|crash| crash + 1 == tick) {
+                    wakes.tell(Msg::Record(record_until(crash).map(Arc::new)));
                     wakes.tell(Msg::Offered(LOG.to_owned()));
                 }
                 if !is_heard {
@@ -185,6 +189,26 @@ impl DemoMachine {
 
 fn row_of(snapshot: &Snapshot, pid: u32) -> Option<&GpuProcess> {
     snapshot.devices.iter().flat_map(|device| &device.processes).find(|row| row.pid == pid)
+}
+
+/// The record of the run that dies after this reading, as `oomdoctor run` would have written it.
+fn record_until(crash: usize) -> Result<Played, String> {
+    let lines: String = RECORDING.split_inclusive('\n').take(crash + 2).collect();
+    let mut recording = Recording::parse(&lines)?;
+    let command = LOG.lines().next().unwrap_or_default().trim_start_matches("$ ");
+    recording.run = recording.began().map(|started_at| Run {
+        started_at,
+        argv: command.split(' ').map(str::to_owned).collect(),
+        folder: "~/vision".to_owned(),
+        pid: RUN,
+        tries: None,
+        environment: Vec::new(),
+        options: RunOptions::default(),
+    });
+    // Its lines came every two seconds, the traceback at the end.
+    recording.lines = vec![(1000, 1), (2000, 2), (4000, 3), (6000, 4), (recording.length(), 16)];
+    recording.end = Some((recording.length(), End::Code(1)));
+    Ok(Played { path: "the demo".into(), recording, output: Some(LOG.to_owned()) })
 }
 
 fn rows(snapshot: &Snapshot) -> usize {
@@ -308,6 +332,17 @@ mod tests {
         let there = grown(&machine, &last);
         assert!(!machine.has_died_again(&there));
         assert_eq!(there.devices[1].processes[0].pid, RUN + 389);
+    }
+
+    #[test]
+    fn the_record_of_the_run_ends_with_its_failure() {
+        let played = record_until(6).unwrap();
+        let replay = crate::app::replay::Replay::new(Arc::new(played));
+        assert_eq!(replay.recording().failed_at(), Some(replay.recording().length()));
+        assert!(replay.rise.is_some_and(|rise| rise.gpu == 0));
+        assert!(
+            replay.recording().run.as_ref().is_some_and(|run| run.argv.first().is_some_and(|name| name == "python"))
+        );
     }
 
     #[test]

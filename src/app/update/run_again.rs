@@ -89,12 +89,12 @@ pub(super) fn ran(
             return None;
         }
     };
-    let before = model.replay.as_ref().map(|replay| Arc::clone(&replay.tape));
-    let outcome = match &before {
-        Some(before) => compare(side(before), after.as_deref().map(side), end),
-        // The simulated run of the demo has no recording.
-        None => return None,
-    };
+    if model.config.source == Source::Demo {
+        // Nothing ran, so there is nothing to compare.
+        return None;
+    }
+    let before = Arc::clone(&model.replay.as_ref()?.tape);
+    let outcome = compare(side(&before), after.as_deref().map(side), end);
     model.walk.since.get_or_insert(model.wall);
     model.walk.freed_before.push(format!("{} Command: {}", outcome.seen, run.line()));
     mark(model, run, &outcome);
