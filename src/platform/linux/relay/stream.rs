@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
 use super::terminal::Modes;
@@ -46,6 +47,8 @@ impl Stream {
         let mut ended_with_a_line = true;
         let mut is_over = false;
         let mut last = 0;
+        // Only what is there is read, so that one look finds all of it.
+        let reads_on = self.modes.is_some() && set_waits(&self.from, false).is_ok();
         loop {
             match self.wait(stop, &mut is_over) {
                 Ready::Output if last < LAST => {}
@@ -55,6 +58,7 @@ impl Stream {
                 }
                 Ready::Output | Ready::Nothing => {
                     self.follow_modes();
+                    let _ = set_waits(&self.from, true);
                     return Ended { ended_with_a_line, left: Some(Left { from: self.from, to: self.to }) };
                 }
             }
@@ -66,7 +70,7 @@ impl Stream {
                 Err(Errno::INTR | Errno::AGAIN) => continue,
                 Err(_) => 0,
             };
-            if self.modes.is_some() {
+            if reads_on {
                 read_on(&self.from, &mut block);
             }
             // A mode that was set before this output was meant for it.
@@ -135,21 +139,17 @@ enum Ready {
     Nothing,
 }
 
-/// Reads what else is there, as far as it fits: a terminal gives 4 KiB at a time, and each write to one is dear.
+/// Reads what else is there, as far as it fits: a terminal gives 4 KiB at a time, and each write to one is dear. The end is
+/// found by the next wait.
 fn read_on(from: &OwnedFd, block: &mut Vec<u8>) {
-    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-    while block.len() < BLOCK {
-        let mut watched = [PollFd::new(from, PollFlags::IN)];
-        let is_there = poll(&mut watched, Some(&at_once)).is_ok_and(|count| count > 0);
-        let [output] = &watched;
-        if !is_there || !output.revents().contains(PollFlags::IN) {
-            return;
-        }
-        // The end is found by the next wait.
-        if !rustix::io::read(from, spare_capacity(block)).is_ok_and(|length| length > 0) {
-            return;
-        }
-    }
+    while block.len() < BLOCK && rustix::io::read(from, spare_capacity(block)).is_ok_and(|length| length > 0) {}
+}
+
+/// Whether a read waits until something is there.
+fn set_waits(file: &OwnedFd, waits: bool) -> rustix::io::Result<()> {
+    let mut flags = fcntl_getfl(file)?;
+    flags.set(OFlags::NONBLOCK, !waits);
+    fcntl_setfl(file, flags)
 }
 
 fn write_all(to: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
