@@ -14,6 +14,7 @@ mod run;
 mod schema;
 mod screen;
 mod settings;
+mod sources;
 mod suggest;
 mod usage;
 
@@ -69,6 +70,9 @@ pub enum Command {
     /// Write a diagnosis as Markdown for others, without names and secrets
     #[command(after_help = help::REPORT)]
     Report(report::ReportArgs),
+    /// List the failed logs of this machine: panes, containers, units, notebooks, files
+    #[command(after_help = help::SOURCES)]
+    Sources(sources::SourcesArgs),
     /// Print readings of this machine's GPUs as JSON lines
     #[command(after_help = help::SAMPLE)]
     Sample {
@@ -174,6 +178,7 @@ fn run_command(global: &Global, command: Command) -> ExitCode {
     match command {
         Command::Diagnose(args) => diagnose::run(global, &args),
         Command::Report(args) => report::run(global, &args),
+        Command::Sources(args) => sources::run(global, &args),
         Command::Sample { count, paced, glance } => {
             sample(&Sampling { glance, ..global.sampling.clone() }, count, paced)
         }

@@ -24,6 +24,7 @@ pub mod record;
 pub mod report;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the edge: terminal, processes, files, clock")]
 pub mod runtime;
+pub mod source;
 pub mod text;
 pub mod ui;
 pub mod units;

@@ -19,6 +19,7 @@ pub(crate) mod recorder;
 mod run_again;
 pub(crate) mod runs;
 pub(crate) mod snapshots;
+pub(crate) mod sources;
 pub mod terminal;
 pub mod wake;
 

@@ -28,8 +28,9 @@ use crate::report::markdown::Walked;
 use crate::report::plain::Extent;
 use crate::report::{self, Report};
 use crate::runtime::files::read_all;
-use crate::runtime::last;
 use crate::runtime::reader::{Awaited, Telling, named_pipe, open};
+use crate::runtime::{last, sources};
+use crate::source::SourceId;
 use crate::text::harmless;
 use crate::units::WallTime;
 
@@ -37,6 +38,9 @@ use crate::units::WallTime;
 pub struct DiagnoseArgs {
     /// Read this log; `-` or no file reads standard input.
     pub(super) file: Option<PathBuf>,
+    /// Read the log of this place, by its id in `oomdoctor sources`: tmux:%3, docker:NAME, slurm:JOB.
+    #[arg(long, value_name = "ID", conflicts_with_all = ["file", "last"])]
+    pub(super) from: Option<SourceId>,
     /// Diagnose the last log of the terminal program, with the steps that were taken.
     #[arg(long, conflicts_with = "file")]
     pub(super) last: bool,
@@ -135,6 +139,9 @@ impl DiagnoseArgs {
             return Ok(Subject { story: Some(story), ..Subject::of(PastedLog::new(text), failed_by, origin) });
         }
         let (log, failed_by) = self.read(base)?;
+        if let Some(id) = &self.from {
+            return Ok(Subject::of(log, failed_by, id.to_string()));
+        }
         let name = self.file.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
         let origin = name.filter(|name| name != "-").unwrap_or_default();
         Ok(Subject::of(log, failed_by, origin))
@@ -144,7 +151,10 @@ impl DiagnoseArgs {
     fn read(&self, base: &KnowledgeBase) -> Result<(PastedLog, Option<WallTime>), String> {
         let telling = Telling::default();
         telling.learn(base);
-        let (bytes, written) = read(self.file.as_deref(), &telling)?;
+        let (bytes, written) = match &self.from {
+            Some(id) => sources::read(id, &telling).map_err(|why| format!("{id} can't be read: {why}"))?,
+            None => read(self.file.as_deref(), &telling)?,
+        };
         let what = what_else(&bytes);
         let log = PastedLog::from_bytes(bytes);
         if log.is_binary() {

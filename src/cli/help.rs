@@ -69,6 +69,16 @@ Examples:
 
 Exit code: 0 when the process exits, 2 if it can't be watched.";
 
+pub(super) const SOURCES: &str = "\
+Examples:
+  oomdoctor sources                        panes, containers, units, files here
+  oomdoctor sources slurm pod              ask Slurm and Kubernetes, too
+  oomdoctor diagnose --from tmux:%3        read what it lists
+  oomdoctor sources --json | jq -r '.sources[0].id'
+
+Only your own logs are read. Exit code: 0 if one shows that memory ran out, 1 if
+none does.";
+
 pub(super) const SAMPLE: &str = "\
 Examples:
   oomdoctor sample --count 1               a header line and one reading
@@ -206,7 +216,7 @@ mod tests {
             let text = example.get_after_help().map(ToString::to_string);
             assert!(text.is_some_and(|text| text.starts_with("Examples:")), "{} has none", example.get_name());
         }
-        for text in [&main(), DIAGNOSE, REPORT, SAMPLE, PS, KILL, FIT, SCHEMA, KB] {
+        for text in [&main(), DIAGNOSE, REPORT, SOURCES, SAMPLE, PS, KILL, FIT, SCHEMA, KB] {
             assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
             for arguments in text.lines().filter_map(arguments) {
                 let parsed = Cli::try_parse_from(&arguments);

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::fit::{Fit, FitModels};
 use super::output::{pretty, print, refuse};
 use super::ps;
+use super::sources::Sources;
 use crate::gpu::{Header, Snapshot};
 use crate::report::json::Output;
 
@@ -26,6 +27,8 @@ pub enum Name {
     FitModels,
     /// `oomdoctor ps --json`: the GPUs and their processes.
     Ps,
+    /// `oomdoctor sources --json`: where failed logs lie.
+    Sources,
     /// `oomdoctor sample`: each line, the header first and then one reading a line.
     Sample,
 }
@@ -60,6 +63,7 @@ fn schema(name: Name) -> Schema {
         Name::Fit => schema_of::<Fit>(),
         Name::FitModels => schema_of::<FitModels>(),
         Name::Ps => schema_of::<ps::Listing>(),
+        Name::Sources => schema_of::<Sources>(),
         Name::Sample => schema_of::<Line>(),
     }
 }

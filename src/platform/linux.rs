@@ -10,6 +10,7 @@ pub mod procfs;
 pub(crate) mod relay;
 pub mod release;
 
+use std::collections::BTreeSet;
 use std::ffi::c_int;
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
@@ -49,6 +50,13 @@ pub(crate) fn kernel(sampling: &Sampling, spared: &[String], allow_kill: bool) -
     let procfs = sampling.procfs();
     let is_held_by_pod = !allow_kill && procfs.is_in_a_pod();
     Kernel { spared: spared.to_vec(), is_held_by_pod, ..Kernel::new(procfs) }
+}
+
+/// The processes that use a GPU, and all those above them: a shell that started one is recognized by it.
+pub(crate) fn above_gpu_processes(sampling: &Sampling) -> BTreeSet<u32> {
+    let procfs = sampling.procfs();
+    let users = procfs.pids().into_iter().filter(|pid| procfs.has_card_open(*pid));
+    users.flat_map(|pid| procfs.ancestors(pid).into_iter().chain([pid])).collect()
 }
 
 /// One reading within a deadline, or why there is none.

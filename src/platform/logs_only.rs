@@ -1,6 +1,7 @@
 //! Owns what stands in for reading GPUs and signaling processes on systems where this program does neither: a reading
 //! that says why there are no GPUs, and processes that cannot be signaled. Nothing here touches another process.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::io::{self, stdout};
@@ -45,6 +46,10 @@ pub(crate) const SEEN_FROM: &[Vantage] = &[system::SEEN_FROM];
 
 pub(crate) fn kernel(_: &Sampling, _: &[String], _: bool) -> Kernel {
     Kernel
+}
+
+pub(crate) fn above_gpu_processes(_: &Sampling) -> BTreeSet<u32> {
+    BTreeSet::new()
 }
 
 pub(crate) fn read_once(_: &Sampling) -> Result<Snapshot, String> {

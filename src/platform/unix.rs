@@ -11,7 +11,7 @@ pub(crate) mod users;
 
 use std::fs::{File, FileType, Metadata};
 use std::io::{self, stdin};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -77,6 +77,16 @@ pub(crate) fn is_input_fed() -> bool {
     use rustix::fs::FileType;
     let kind = rustix::fs::fstat(stdin()).map(|stat| FileType::from_raw_mode(stat.st_mode));
     matches!(kind, Ok(FileType::Fifo | FileType::RegularFile | FileType::Socket))
+}
+
+/// The reading end of a pipe as a file.
+pub(crate) fn file_of(pipe: io::PipeReader) -> File {
+    File::from(OwnedFd::from(pipe))
+}
+
+/// The person's user id.
+pub(crate) fn own_uid() -> Option<u32> {
+    Some(rustix::process::geteuid().as_raw())
 }
 
 /// This program.

@@ -127,6 +127,14 @@ pub(crate) fn check_output_open() -> io::Result<()> {
     if stdout().as_raw_handle().is_null() { Err(io::Error::other("standard output is closed")) } else { Ok(()) }
 }
 
+pub(crate) fn file_of(pipe: io::PipeReader) -> File {
+    File::from(std::os::windows::io::OwnedHandle::from(pipe))
+}
+
+pub(crate) fn own_uid() -> Option<u32> {
+    None
+}
+
 pub(crate) fn own_program() -> io::Result<PathBuf> {
     std::env::current_exe()
 }

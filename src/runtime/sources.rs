@@ -1,0 +1,408 @@
+//! Owns finding and reading the logs that lie on this machine: the commands of `source` run here, without a shell, each with
+//! a deadline. What cannot be asked or read is said, and never taken for "nothing happened".
+
+use std::collections::BTreeSet;
+use std::fs::{self, Metadata};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use super::files::read_all;
+use super::reader::{Telling, open};
+use crate::platform::{Sampling, here, machine, variable};
+use crate::source::ask::{Argv, Ask, Pattern, asks, why_silent};
+use crate::source::read::{Next, Way, ways};
+use crate::source::{Kind, Looked, Source, SourceId, Surroundings, VARIABLES, rank};
+use crate::units::WallTime;
+
+/// A list is waited for so long.
+const LISTED: Duration = Duration::from_secs(3);
+/// One place is read for so long while several are looked at.
+const GLIMPSED: Duration = Duration::from_secs(4);
+/// A place that a person named is waited for so long.
+const NAMED: Duration = Duration::from_secs(20);
+/// Looking at all places stops after this time; what was not read by then is listed unread.
+const ALL: Duration = Duration::from_secs(12);
+/// Of one kind so many places are read, the newest.
+const MOST_OF_A_KIND: usize = 8;
+/// An older file is not from the failure that brings a person here.
+const RECENT: Duration = Duration::from_secs(24 * 3600);
+/// A folder with more entries is not searched to its end.
+const MOST_ENTRIES: usize = 4000;
+/// What a command says about its failure.
+const MOST_SAID: u64 = 16 << 10;
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// A log that was read, and when it was last written, if that is known.
+pub(crate) type Found = (Vec<u8>, Option<WallTime>);
+
+pub(crate) fn surroundings() -> Surroundings {
+    let home = here::home();
+    let docker = home.as_ref().and_then(|home| fs::read_to_string(home.join(".docker/config.json")).ok());
+    let docker = docker.and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
+    Surroundings {
+        variables: VARIABLES.iter().filter_map(|name| Some((*name, variable(name)?))).collect(),
+        home,
+        folder: std::env::current_dir().unwrap_or_default(),
+        uid: here::own_uid(),
+        docker_context: docker.and_then(|settings| Some(settings["currentContext"].as_str()?.to_owned())),
+        now: Some(WallTime(jiff::Timestamp::now())),
+    }
+}
+
+/// The places of these kinds (without kinds, of this machine alone), each with what `judge` says of its log, sorted.
+pub(crate) fn find(
+    sampling: &Sampling,
+    kinds: &[Kind],
+    telling: &Telling,
+    mut judge: impl FnMut(&mut Looked, Found),
+) -> Vec<Looked> {
+    let at = surroundings();
+    let due = Instant::now() + ALL;
+    let above = machine::above_gpu_processes(sampling);
+    let (tell, told) = mpsc::channel();
+    let mut all = Vec::new();
+    thread::scope(|scope| {
+        for ask in asks(&at, kinds) {
+            let (tell, at, above) = (tell.clone(), &at, &above);
+            scope.spawn(move || {
+                for looked in look(at, ask, above, telling, due) {
+                    let _ = tell.send(looked);
+                }
+            });
+        }
+        drop(tell);
+        for (mut looked, found) in told {
+            if let Some(found) = found {
+                judge(&mut looked, found);
+            }
+            all.push(looked);
+        }
+    });
+    rank(&mut all);
+    all
+}
+
+/// Reads the log of this place. Fails with what a person can do about it.
+pub(crate) fn read(id: &SourceId, telling: &Telling) -> Result<Found, String> {
+    let at = surroundings();
+    read_ways(ways(&at, id)?, id, NAMED, telling)
+}
+
+/// The places of one kind, with the log of those that could be read.
+fn look(
+    at: &Surroundings,
+    ask: Ask,
+    above: &BTreeSet<u32>,
+    telling: &Telling,
+    due: Instant,
+) -> Vec<(Looked, Option<Found>)> {
+    let mut sources = match list(at, ask) {
+        Ok(sources) => sources,
+        Err(silent) => return silent.into_iter().map(|looked| (looked, None)).collect(),
+    };
+    sources.sort_by_key(|source| (!source.is_near, std::cmp::Reverse(source.ended_at.map(|ended| ended.0))));
+    let mut all = Vec::new();
+    for (number, source) in sources.into_iter().enumerate() {
+        let uses_a_gpu = source.pid.is_some_and(|pid| above.contains(&pid));
+        let id = source.id.clone();
+        let mut looked = Looked::unread(source);
+        looked.ties.1 = uses_a_gpu;
+        if number >= MOST_OF_A_KIND || Instant::now() >= due {
+            all.push((looked, None));
+            continue;
+        }
+        match ways(at, &id).and_then(|ways| read_ways(ways, &id, GLIMPSED, telling)) {
+            Ok(found) => {
+                looked.ended_at = looked.ended_at.or(found.1);
+                all.push((looked, Some(found)));
+            }
+            Err(why) => {
+                looked.unreadable_reason = Some(why);
+                all.push((looked, None));
+            }
+        }
+    }
+    all
+}
+
+/// What a kind of places has; else why it could not be asked. Where its program is not there, it has nothing.
+fn list(at: &Surroundings, ask: Ask) -> Result<Vec<Source>, Option<Looked>> {
+    match ask {
+        Ask::Files(patterns) => Ok(patterns.iter().flat_map(files_of).collect()),
+        Ask::Not { kind, why } => Err(Some(Looked::silent(kind, why))),
+        Ask::Command { kind, argv, parse } => {
+            let said = match run(&argv, false, LISTED, &Telling::default()) {
+                Ok(said) => said,
+                Err(Failure::NotInstalled) => return Err(None),
+                Err(Failure::Other(why)) => return Err(Some(Looked::silent(kind, why))),
+            };
+            if !said.succeeded {
+                let why = why_silent(kind, &said.about);
+                return Err(if is_nothing_there(kind, &said.about) { None } else { Some(Looked::silent(kind, why)) });
+            }
+            let sources = parse(at, &String::from_utf8_lossy(&said.text));
+            if sources.is_empty() && kind == Kind::Kernel {
+                let has_journal = ["/run/log/journal", "/var/log/journal"].iter().any(|path| Path::new(path).exists());
+                return Err(has_journal.then(|| Looked::silent(kind, "the journal: not permitted")));
+            }
+            Ok(sources)
+        }
+    }
+}
+
+/// Whether a failure means that there is no server that could have anything.
+fn is_nothing_there(kind: Kind, about: &str) -> bool {
+    let signs: &[&str] = match kind {
+        Kind::Tmux => &["no server running", "error connecting to", "No such file"],
+        Kind::Unit | Kind::UserUnit | Kind::Kernel => &["not been booted with systemd", "Failed to connect to bus"],
+        _ => &[],
+    };
+    signs.iter().any(|sign| about.contains(sign))
+}
+
+/// The newest files of a pattern, which are the person's own and were written lately.
+fn files_of(pattern: &Pattern) -> Vec<Source> {
+    let mut found = Vec::new();
+    gather(&pattern.folder, pattern.depth, pattern, &mut MOST_ENTRIES.clone(), &mut found);
+    found.sort_by_key(|(written, _)| std::cmp::Reverse(*written));
+    found.truncate(pattern.most);
+    let mut sources = Vec::new();
+    for (written, path) in found {
+        let Some(name) = path.to_str() else { continue };
+        let shown = path.strip_prefix(std::env::current_dir().unwrap_or_default()).unwrap_or(&path);
+        let title = format!("{}: {}", pattern.program, shown.display());
+        let ended_at = jiff::Timestamp::try_from(written).ok().map(WallTime);
+        sources.push(Source { ended_at, ..Source::new(Kind::File, name, title) });
+    }
+    sources
+}
+
+fn gather(folder: &Path, deeper: u8, pattern: &Pattern, left: &mut usize, found: &mut Vec<(SystemTime, PathBuf)>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let Some(rest) = left.checked_sub(1) else { return };
+        *left = rest;
+        // Of a link only the link itself is looked at, so that nothing leads out of the folder.
+        let Ok(there) = entry.metadata() else { continue };
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if there.is_dir() && deeper > 0 && !name.starts_with('.') {
+            gather(&entry.path(), deeper - 1, pattern, left, found);
+        }
+        let (begin, end) = pattern.name;
+        if there.is_file() && name.starts_with(begin) && name.ends_with(end) && is_own_and_recent(&there) {
+            found.extend(there.modified().ok().map(|written| (written, entry.path())));
+        }
+    }
+}
+
+fn is_own_and_recent(there: &Metadata) -> bool {
+    let age = there.modified().ok().and_then(|written| written.elapsed().ok());
+    here::is_own(there) && there.len() > 0 && age.is_none_or(|age| age < RECENT)
+}
+
+fn read_ways(ways: Vec<Way>, id: &SourceId, patience: Duration, telling: &Telling) -> Result<Found, String> {
+    let due = Instant::now() + patience;
+    let mut log: Found = (Vec::new(), None);
+    for way in ways {
+        let left = due.saturating_duration_since(Instant::now());
+        read_way(way, id, left, telling, &mut log)?;
+    }
+    if log.0.iter().all(u8::is_ascii_whitespace) {
+        return Err(match id.kind {
+            Kind::Unit | Kind::UserUnit | Kind::Kernel => "the journal shows nothing of it, or not to you".to_owned(),
+            _ => "it is empty".to_owned(),
+        });
+    }
+    Ok(log)
+}
+
+fn read_way(way: Way, id: &SourceId, left: Duration, telling: &Telling, log: &mut Found) -> Result<(), String> {
+    match way {
+        Way::Text(text) => add(log, text.into_bytes()),
+        Way::Command { argv, merges } => {
+            let said = run(&argv, merges, left, telling).map_err(|failure| failure.in_words(&argv))?;
+            if !said.succeeded {
+                let about = if merges { String::from_utf8_lossy(&said.text).into_owned() } else { said.about };
+                return Err(why_silent(id.kind, &about));
+            }
+            add(log, said.text);
+        }
+        Way::Optional(argv) => {
+            if let Ok(said) = run(&argv, false, left, telling)
+                && said.succeeded
+            {
+                add(log, said.text);
+            }
+        }
+        Way::File(path) => add_file(&path, telling, log)?,
+        Way::OwnFile(path) => {
+            let there = fs::metadata(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            if !here::is_own(&there) {
+                return Err(format!("{} is another user's", path.display()));
+            }
+            add_file(&path, telling, log)?;
+        }
+        Way::Hardcopy { session, window } => add(log, hardcopy(&session, &window, left, telling)?),
+        Way::Ask(argv, next) => {
+            let found = read_ways(asked(&argv, id, next, left)?, id, left, telling)?;
+            add(log, found.0);
+        }
+        Way::AskOr(argv, next, file) => {
+            let ways = asked(&argv, id, next, left)
+                .or_else(|why| if file.exists() { Ok(vec![Way::OwnFile(file)]) } else { Err(why) });
+            let found = read_ways(ways?, id, left, telling)?;
+            add(log, found.0);
+            log.1 = log.1.or(found.1);
+        }
+    }
+    Ok(())
+}
+
+fn asked(argv: &Argv, id: &SourceId, next: Next, left: Duration) -> Result<Vec<Way>, String> {
+    let said = run(argv, false, left, &Telling::default()).map_err(|failure| failure.in_words(argv))?;
+    if !said.succeeded {
+        return Err(why_silent(id.kind, &said.about));
+    }
+    next(&String::from_utf8_lossy(&said.text))
+}
+
+fn add(log: &mut Found, text: Vec<u8>) {
+    if log.0.last().is_some_and(|last| *last != b'\n') {
+        log.0.push(b'\n');
+    }
+    log.0.extend(text);
+}
+
+fn add_file(path: &Path, telling: &Telling, log: &mut Found) -> Result<(), String> {
+    let (bytes, written) = open(path, telling).map_err(|error| format!("{}: {error}", path.display()))?;
+    add(log, bytes);
+    log.1 = written.or(log.1);
+    Ok(())
+}
+
+/// screen's server writes the window into a file a moment after it was asked. Only the person may read the folder.
+fn hardcopy(session: &str, window: &str, left: Duration, telling: &Telling) -> Result<Vec<u8>, String> {
+    let folder = tempfile::Builder::new().prefix("oomdoctor-").tempdir().map_err(|error| error.to_string())?;
+    let path = folder.path().join("window");
+    let Some(name) = path.to_str() else {
+        return Err("the folder for temporary files has no readable name".to_owned());
+    };
+    let argv = ["screen", "-S", session, "-p", window, "-X", "hardcopy", "-h", name].map(str::to_owned).to_vec();
+    let due = Instant::now() + left;
+    run(&argv, false, left, &Telling::default()).map_err(|failure| failure.in_words(&argv))?;
+    let mut size = 0;
+    loop {
+        let now = fs::metadata(&path).map_or(0, |there| there.len());
+        if now > 0 && now == size {
+            break;
+        }
+        if Instant::now() >= due {
+            return Err("screen did not write the window".to_owned());
+        }
+        size = now;
+        thread::sleep(GLANCE);
+    }
+    open(&path, telling).map(|(bytes, _)| bytes).map_err(|error| error.to_string())
+}
+
+/// What a command printed.
+struct Said {
+    text: Vec<u8>,
+    /// Its standard error, unless that is a part of the text.
+    about: String,
+    succeeded: bool,
+}
+
+enum Failure {
+    NotInstalled,
+    Other(String),
+}
+
+impl Failure {
+    fn in_words(self, argv: &Argv) -> String {
+        match self {
+            Failure::NotInstalled => format!("{} is not installed", argv.first().map_or("it", String::as_str)),
+            Failure::Other(why) => why,
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        match error.kind() {
+            io::ErrorKind::NotFound => Failure::NotInstalled,
+            io::ErrorKind::TimedOut => Failure::Other("it did not answer in time".to_owned()),
+            _ => Failure::Other(error.to_string()),
+        }
+    }
+}
+
+/// Runs a command without a shell and without input. It is ended at the deadline.
+fn run(argv: &Argv, merges: bool, patience: Duration, telling: &Telling) -> Result<Said, Failure> {
+    let Some((program, arguments)) = argv.split_first() else { return Err(Failure::NotInstalled) };
+    let mut about = tempfile::tempfile()?;
+    let (output, input) = io::pipe()?;
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).env("NO_COLOR", "1").env("SYSTEMD_COLORS", "0");
+    command.stderr(if merges { Stdio::from(input.try_clone()?) } else { Stdio::from(about.try_clone()?) });
+    let child = command.stdout(input).spawn();
+    // Its ends of the pipe must be closed here, or it would never end.
+    drop(command);
+    let mut child = Ended(child?);
+    let due = Instant::now() + patience;
+    let output = Due { pipe: here::Pipe::new(here::file_of(output)), due };
+    let text = read_all(output, |block| telling.may_matter(block))?;
+    let succeeded = child.status_by(due)?.success();
+    about.seek(SeekFrom::Start(0))?;
+    let mut said = Vec::new();
+    about.take(MOST_SAID).read_to_end(&mut said)?;
+    Ok(Said { text, about: String::from_utf8_lossy(&said).into_owned(), succeeded })
+}
+
+/// A pipe that is read until its writers are gone, or until the deadline.
+struct Due {
+    pipe: here::Pipe,
+    due: Instant,
+}
+
+impl Read for Due {
+    fn read(&mut self, block: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let left = self.due.saturating_duration_since(Instant::now());
+            if let Some(count) = self.pipe.read_within(block, Some(left))? {
+                return Ok(count);
+            }
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
+    }
+}
+
+/// A child that does not outlive this value.
+struct Ended(Child);
+
+impl Ended {
+    fn status_by(&mut self, due: Instant) -> io::Result<ExitStatus> {
+        loop {
+            if let Some(status) = self.0.try_wait()? {
+                return Ok(status);
+            }
+            if Instant::now() >= due {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            thread::sleep(GLANCE);
+        }
+    }
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

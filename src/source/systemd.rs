@@ -1,0 +1,117 @@
+//! Owns units of systemd that failed or serve models, and the kernel's own log.
+//! Options: man systemctl and man journalctl of systemd 252 (2026-11-23).
+
+use super::ask::{Argv, Ask, argv};
+use super::read::Way;
+use super::{Kind, Source, Surroundings};
+
+/// Services whose failures do not end them: their log may have one while they run.
+const SERVERS: [&str; 8] = [
+    "ollama.service",
+    "comfyui.service",
+    "llama-server.service",
+    "llama-swap.service",
+    "vllm.service",
+    "sglang.service",
+    "localai.service",
+    "jupyter*.service",
+];
+
+pub(super) fn asks() -> Vec<Ask> {
+    let list = |own: bool| {
+        let mut argv = systemctl(own);
+        argv.extend(
+            ["list-units", "--all", "--plain", "--no-legend", "--no-pager", "--full", "--type=service"]
+                .map(str::to_owned),
+        );
+        argv
+    };
+    let kernel = argv(&["journalctl", "-k", "-b", "-n", "1", "-o", "short-iso", "--no-pager"]);
+    vec![
+        Ask::Command { kind: Kind::Unit, argv: list(false), parse: units },
+        Ask::Command { kind: Kind::UserUnit, argv: list(true), parse: units_of_the_user },
+        Ask::Command { kind: Kind::Kernel, argv: kernel, parse: the_kernel },
+    ]
+}
+
+fn systemctl(own: bool) -> Argv {
+    if own { argv(&["systemctl", "--user"]) } else { argv(&["systemctl"]) }
+}
+
+fn units(_: &Surroundings, printed: &str) -> Vec<Source> {
+    failed_or_serving(Kind::Unit, printed)
+}
+
+fn units_of_the_user(_: &Surroundings, printed: &str) -> Vec<Source> {
+    failed_or_serving(Kind::UserUnit, printed)
+}
+
+/// "ollama.service loaded active running Ollama Service": unit, load, active, sub, description.
+fn failed_or_serving(kind: Kind, printed: &str) -> Vec<Source> {
+    let mut units = Vec::new();
+    for line in printed.lines() {
+        let mut fields = line.split_whitespace();
+        let (Some(unit), _, Some(active)) = (fields.next(), fields.next(), fields.next()) else { continue };
+        if active != "failed" && !is_server(unit) {
+            continue;
+        }
+        let whose = if kind == Kind::Unit { "unit" } else { "your unit" };
+        let title = if active == "failed" { format!("{whose} {unit}, failed") } else { format!("{whose} {unit}") };
+        units.push(Source::new(kind, unit, title));
+    }
+    units
+}
+
+fn is_server(unit: &str) -> bool {
+    SERVERS.iter().any(|server| match server.split_once('*') {
+        Some((begin, end)) => unit.starts_with(begin) && unit.ends_with(end),
+        None => unit == *server,
+    })
+}
+
+/// One line of it shows that it may be read. Without the right to, journalctl finds "no journal files" and exits with 0.
+fn the_kernel(_: &Surroundings, printed: &str) -> Vec<Source> {
+    let has_a_line =
+        printed.lines().any(|line| !line.is_empty() && !line.starts_with("-- ") && !line.starts_with("No journal"));
+    if has_a_line { vec![Source::new(Kind::Kernel, "", "the kernel's log since the start")] } else { Vec::new() }
+}
+
+pub(super) fn way_to_unit(kind: Kind, unit: &str) -> Vec<Way> {
+    let own = kind == Kind::UserUnit;
+    let mut show = systemctl(own);
+    show.extend(["show", unit, "-p", "Id,Result,ExecMainCode,ExecMainStatus,MemoryPeak,MemoryMax"].map(str::to_owned));
+    let mut journal = argv(&["journalctl"]);
+    if own {
+        journal.push("--user".to_owned());
+    }
+    journal.extend(["-u", unit, "-n", "20000", "-o", "short-iso", "--no-pager", "-q"].map(str::to_owned));
+    vec![Way::Optional(show), Way::Command { argv: journal, merges: false }]
+}
+
+pub(super) fn way_to_kernel() -> Vec<Way> {
+    let journal = ["journalctl", "-k", "-b", "-n", "20000", "-o", "short-iso", "--no-pager", "-q"];
+    vec![Way::Command { argv: argv(&journal), merges: false }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_units_and_servers_are_listed() {
+        let printed = "ollama.service loaded active running Ollama Service\n\
+                       train.service  loaded failed failed  My training\n\
+                       cron.service   loaded active running Cron\n\
+                       jupyter-ada.service loaded active running x\n";
+        let found = failed_or_serving(Kind::UserUnit, printed);
+        let ids: Vec<String> = found.iter().map(|unit| unit.id.to_string()).collect();
+        assert_eq!(ids, ["user-unit:ollama.service", "user-unit:train.service", "user-unit:jupyter-ada.service"]);
+    }
+
+    #[test]
+    fn a_journal_that_may_not_be_read_is_no_empty_journal() {
+        assert!(the_kernel(&Surroundings::default(), "No journal files were found.\n-- No entries --\n").is_empty());
+        assert!(the_kernel(&Surroundings::default(), "").is_empty());
+        assert_eq!(the_kernel(&Surroundings::default(), "2026-11-23T12:46:11+00:00 box kernel: x\n").len(), 1);
+    }
+}
