@@ -8,11 +8,13 @@ use crate::gpu::activity::Activity;
 use crate::gpu::{Device, GpuProcess};
 use crate::knowledge::diagnosis::MemoryKind;
 use crate::knowledge::run::AlsoRanOut;
+use crate::knowledge::{Facts, Others};
 use crate::units::Bytes;
 
 /// The notes of a case, in the order in which they are shown.
 pub(crate) fn notes(case: &Case<'_>, is_hopeless: bool) -> Vec<String> {
     let notes = [
+        first_failure(&case.log.facts, case.log.run.others.unwrap_or_default()),
         shortened(case),
         limit(case),
         contradiction(&case.log.facts),
@@ -23,6 +25,40 @@ pub(crate) fn notes(case: &Case<'_>, is_hopeless: bool) -> Vec<String> {
         is_hopeless.then(|| "By the model's sums, no set of the changes below is enough.".to_owned()),
     ];
     notes.into_iter().flatten().collect()
+}
+
+/// Which rank failed first, and that the others are consequences. A host alone may be one of several that have nothing to
+/// do with each other, such as the pods of a deployment.
+fn first_failure(facts: &Facts, others: Others) -> Option<String> {
+    let first = facts.first_failure.as_ref()?;
+    let on_host = first.host.as_ref().map_or_else(String::new, |host| format!(" on {host}"));
+    let on_gpu = first.device.map_or_else(String::new, |device| format!(" (GPU {device})"));
+    Some(match (first.rank, first.pid, first.device, &first.host) {
+        (Some(rank), ..) => format!("Rank {rank}{on_host}{on_gpu} failed first; {}.", others_ended(others, "rank")),
+        (None, Some(pid), ..) => {
+            format!("Process {pid}{on_host}{on_gpu} failed first; {}.", others_ended(others, "worker"))
+        }
+        (None, None, Some(device), _) => {
+            format!("The rank on GPU {device}{on_host} failed first; {}.", others_ended(others, "rank"))
+        }
+        (None, None, None, Some(host)) => format!("{host} failed first."),
+        (None, None, None, None) => return None,
+    })
+}
+
+/// What became of the others.
+fn others_ended(others: Others, kind: &str) -> String {
+    let all = match others.count {
+        Some(1) => format!("the other {kind}"),
+        Some(count) => format!("the other {count} {kind}s"),
+        None => format!("the other {kind}s"),
+    };
+    match others.also_failed {
+        0 => format!("{all} stopped because of it"),
+        failed if Some(failed) == others.count => format!("{all} ran out of memory, too"),
+        1 => format!("1 other {kind} ran out of memory, too"),
+        failed => format!("{failed} other {kind}s ran out of memory, too"),
+    }
 }
 
 /// Line numbers are not the file's.
