@@ -14,6 +14,10 @@ const HEAD: usize = 256;
 /// How many prefixes may stand one behind the other.
 const LAYERS: usize = 6;
 
+/// How many lines at the log's beginning and end show who prints lines: enough for a round of every rank's.
+const FIRST: usize = 4_000;
+const LAST: usize = 16_000;
+
 /// Who printed a line, as far as the line says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Teller {
@@ -305,11 +309,13 @@ pub(crate) struct Tellers {
 }
 
 impl Tellers {
-    /// Reads the prefixes of all lines.
+    /// Reads the prefixes of the log's first and last lines.
     pub(crate) fn of(log: &PastedLog) -> Tellers {
         let mut written = 0;
         let mut lines_of: BTreeMap<Layer, usize> = BTreeMap::new();
-        for (_, line) in log.lines() {
+        let count = log.line_count();
+        let last = count.saturating_sub(LAST).max(FIRST) + 1..=count;
+        for line in (1..=count.min(FIRST)).chain(last).filter_map(|number| log.line(number)) {
             effort::count(line.len().min(HEAD));
             if line.trim_start().is_empty() {
                 continue;
@@ -388,7 +394,7 @@ fn counts(form: usize, lines_of: &BTreeMap<Layer, usize>, written: usize) -> boo
         repeated > 1 && repeated * 2 > own.len() && own.iter().map(|(_, lines)| lines).sum::<usize>() * 2 > written;
     match known.counts {
         Counts::Skipped => false,
-        Counts::Always => !own.is_empty(),
+        Counts::Always => true,
         Counts::IfCommon => is_common,
         Counts::IfCommonHosts => {
             let stems: BTreeSet<String> =
@@ -471,6 +477,15 @@ mod tests {
         assert_eq!(hosts("10.0.0.7: a\n10.0.0.8: a\n10.0.0.7: b\n10.0.0.8: b"), ["10.0.0.7", "10.0.0.8"]);
         assert_eq!(hosts("w-1  | a\nw-2  | a\nw-1  | b\nw-2  | b"), ["w-1", "w-2"]);
         assert_eq!(hosts("train-0 torch a\ntrain-1 torch a\ntrain-0 torch b\ntrain-1 torch b"), ["train-0", "train-1"]);
+    }
+
+    #[test]
+    fn of_a_long_log_both_ends_show_who_prints() {
+        let log = format!("[rank1]: a\n{}[rank2]: a\n{}[rank3]: a", "a\n".repeat(30_000), "a\n".repeat(30_000));
+        let ranks: Vec<u64> = tellers(&log).iter().filter_map(|teller| teller.rank).collect();
+        assert_eq!(ranks, [1, 3]);
+        let tellers = Tellers::of(&PastedLog::new("a"));
+        assert_eq!(tellers.of_line("[rank2]: a").teller.rank, Some(2));
     }
 
     #[test]
