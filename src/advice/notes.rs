@@ -38,10 +38,10 @@ fn first_failure(facts: &Facts, others: Others) -> Option<String> {
         (None, Some(pid), ..) => {
             format!("Process {pid}{on_host}{on_gpu} failed first; {}.", others_ended(others, "worker"))
         }
-        (None, None, Some(device), _) => {
-            format!("The rank on GPU {device}{on_host} failed first; {}.", others_ended(others, "rank"))
+        (None, None, _, Some(host)) => format!("{host}{on_gpu} failed first."),
+        (None, None, Some(device), None) => {
+            format!("The rank on GPU {device} failed first; {}.", others_ended(others, "rank"))
         }
-        (None, None, None, Some(host)) => format!("{host} failed first."),
         (None, None, None, None) => return None,
     })
 }
@@ -55,9 +55,9 @@ fn others_ended(others: Others, kind: &str) -> String {
     };
     match others.also_failed {
         0 => format!("{all} stopped because of it"),
-        failed if Some(failed) == others.count => format!("{all} ran out of memory, too"),
-        1 => format!("1 other {kind} ran out of memory, too"),
-        failed => format!("{failed} other {kind}s ran out of memory, too"),
+        failed if Some(failed) == others.count => format!("{all} failed in the same way"),
+        1 => format!("1 other {kind} failed in the same way"),
+        failed => format!("{failed} other {kind}s failed in the same way"),
     }
 }
 
@@ -146,4 +146,30 @@ fn largest_started_since<'a>(case: &Case<'_>, device: &'a Device) -> Option<(&'a
         case.situation.was_there_before(row) == Some(false) && !row.has_lost_its_parent() && !is_retry
     });
     since.map(|row| (row, row.used_bytes.value().unwrap_or(Bytes::ZERO))).max_by_key(|(_, bytes)| *bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::knowledge::FirstFailure;
+
+    #[test]
+    fn the_first_failure_is_named_with_what_is_known_and_no_more() {
+        let said = |host: Option<&str>, rank, pid, device, count, also_failed| {
+            let first = FirstFailure { host: host.map(str::to_owned), rank, pid, device, line: 1 };
+            let facts = Facts { first_failure: Some(first), ..Facts::default() };
+            first_failure(&facts, Others { count, also_failed }).unwrap_or_default()
+        };
+        let whole = said(Some("node07"), Some(3), Some(7), Some(2), Some(7), 0);
+        assert_eq!(whole, "Rank 3 on node07 (GPU 2) failed first; the other 7 ranks stopped because of it.");
+        assert!(said(None, Some(3), None, None, None, 0).contains("the other ranks stopped"));
+        assert!(said(None, Some(3), None, None, Some(1), 0).contains("the other rank stopped"));
+        let alike = said(None, Some(3), None, None, Some(7), 2);
+        assert!(alike.contains("2 other ranks") && !alike.contains("stopped"), "{alike}");
+        assert!(said(None, None, Some(7), None, None, 0).starts_with("Process 7 failed"));
+        // Pods of a deployment do not depend on each other.
+        let pod = said(Some("web-1"), None, None, Some(0), None, 0);
+        assert!(pod.starts_with("web-1 (GPU 0) failed") && !pod.contains("stopped"), "{pod}");
+        assert_eq!(said(None, None, None, None, None, 0), "");
+    }
 }

@@ -23,7 +23,7 @@ const TRACEBACK: usize = 200;
 /// The first failure of a job of several ranks, hosts or workers.
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub struct FirstFailure {
     /// The host, the pod or the address, as the log names it.
     pub host: Option<String>,
@@ -42,7 +42,7 @@ pub struct FirstFailure {
 pub struct Others {
     /// How many there are; unknown where the log does not show all of them.
     pub count: Option<u64>,
-    /// How many ran out of memory as well.
+    /// How many failed in the same way.
     pub also_failed: u64,
 }
 
@@ -103,7 +103,9 @@ impl Ranks {
 
     /// Everybody whom a prefix or a launcher names.
     fn everybody(&self) -> Vec<Teller> {
-        self.tellers.all().chain(self.launchers.reports.iter().map(|report| report.who.clone())).collect()
+        let reported = self.launchers.reports.iter().map(|report| &report.who);
+        let quoted = self.launchers.headers.iter().map(|(_, who)| who);
+        self.tellers.all().chain(reported.chain(quoted).cloned()).collect()
     }
 
     /// Who printed this line: by its own prefix, by the launcher's report that quotes it, else by the line above it that

@@ -25,21 +25,21 @@ static TELLING: Expression = Expression::new(
 
 static RANK: Expression = Expression::new(r"(?-u)\brank +: (\d{1,6}) \(local_rank: (\d{1,6})\)");
 static TIME: Expression = Expression::new(r"(?-u)\btime +: \d{4}-");
-static HOST: Expression = Expression::new(r"(?-u)\bhost +: ([\w.:-]{1,253})\s*$");
+static HOST: Expression = Expression::new(r"(?-u)\bhost +: ([\w.:-]+)\s*$");
 static EXIT: Expression = Expression::new(r"(?-u)\bexitcode +: (-?\d{1,5}) \(pid: (\d{1,7})\)");
 static TABLE: Expression =
     Expression::new(r"(?-u)failed \(exitcode: (-?\d{1,5})\) local_rank: (\d{1,6}) \(pid: (\d{1,7})\) of binary");
 static DEEPSPEED: Expression = Expression::new(r"(?-u)exits with return code = (-?\d{1,5})");
 static LOCAL_RANK: Expression = Expression::new(r"(?-u)--local_rank[=' ,]{1,4}(\d{1,6})\b");
-static SRUN: Expression = Expression::new(r"(?-u)srun: error: ([\w.-]{1,253}): tasks? ([\d,-]+): (\w[\w ]{0,40})");
-static MPIRUN: Expression = Expression::new(
-    r"(?-u)process rank (\d{1,6}) with PID (\d{1,7}) on node ([\w.-]{1,253}) exited on signal (\d{1,2})",
-);
-static HYDRA: Expression = Expression::new(r"(?-u)PID (\d{1,7}) RUNNING AT ([\w.-]{1,253})");
+static SRUN: Expression = Expression::new(r"(?-u)srun: error: ([\w.-]+): tasks? ([\d,-]+): (\w[\w ]{0,40})");
+static MPIRUN: Expression =
+    Expression::new(r"(?-u)process rank (\d{1,6}) with PID (\d{1,7}) on node ([\w.-]+) exited on signal (\d{1,2})");
+static HYDRA: Expression = Expression::new(r"(?-u)PID (\d{1,7}) RUNNING AT ([\w.-]+)");
 static HOROVOD: Expression = Expression::new(r"(?-u)Process (\d{1,6}) exit with status code (\d{1,5})");
 static SPAWNED: Expression = Expression::new(r"(?-u)-- Process (\d{1,6}) terminated with the following error");
 static SPAWNED_BY_SIGNAL: Expression = Expression::new(r"(?-u)\bprocess (\d{1,6}) terminated with signal (\w+)");
-static RAY: Expression = Expression::new(r"(?-u)ray::[\w.]+\(\) \(pid=(\d{1,7}), ip=([\w.:]{1,253})");
+static RAY: Expression =
+    Expression::new(r"(?-u)ray::_{0,2}([A-Za-z]\w*?)(?:__execute)?(?:\.[\w.]+)?\(\) \(pid=(\d{1,7}), ip=([\w.:]+)");
 static STOPPED: Expression =
     Expression::new(r"(?-u)(?:Sending process (\d{1,7}) closing signal SIG|Killing subprocess (\d{1,7}))");
 static NODES: Expression = Expression::new(r"(?-u)nnodes[=: ]+['\x22]?(\d{1,5})");
@@ -116,7 +116,8 @@ fn is_of_torchrun(text: &str) -> bool {
 /// The process whose traceback follows.
 fn header(text: &str) -> Option<Teller> {
     if let Some(found) = RAY.captures(text) {
-        return Some(Teller { pid: pid(&found, 1), host: word(&found, 2), ..Teller::default() });
+        let kind = word(&found, 1);
+        return Some(Teller { kind, pid: pid(&found, 2), host: word(&found, 3), ..Teller::default() });
     }
     let found = SPAWNED.captures(text)?;
     Some(Teller { local_rank: number(&found, 1), ..Teller::default() })

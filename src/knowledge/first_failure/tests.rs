@@ -313,6 +313,15 @@ fn workers_of_ray() {
 }
 
 #[test]
+fn a_driver_of_ray_that_prints_its_workers_traceback() {
+    let log = format!(
+        "(TaskRunner pid=900) ray::WorkerDict.update_actor() (pid=1234, ip=10.0.0.7, actor_id=ab)\n(TaskRunner pid=900)   File x\n(TaskRunner pid=900) {}\n(WorkerDict pid=1235, ip=10.0.0.7) step",
+        oom(0)
+    );
+    holds(&log, (Some("10.0.0.7"), None, Some(1234), Some(0)), "torch.OutOf");
+}
+
+#[test]
 fn deepspeeds_launcher() {
     let kills: Vec<String> = (0..4)
         .map(|at| {
