@@ -92,6 +92,10 @@ fn lead_by_first_failure<'a>(
     hits: &[Hit],
 ) -> Option<(FirstFailure, Others)> {
     let (_, leading) = order.first()?;
+    // What the program recovered from stopped nobody.
+    if leading.oom != leading.entry.oom {
+        return None;
+    }
     if leading.oom == Oom::No {
         return Some((ranks.root_cause(log, leading.hit.line)?, Others::default()));
     }

@@ -378,6 +378,13 @@ fn what_is_torn_down_is_never_first() {
 }
 
 #[test]
+fn what_the_program_recovered_from_is_no_failure() {
+    let log = "[rank1]: | WARNING: ran out of memory with exception: CUDA out of memory. Tried to allocate 29.02 MiB (GPU 0; 11.51 GiB total capacity; 10.45 GiB already allocated; 25.44 MiB free)\n Skipping batch";
+    assert_eq!(diagnosed(log).oom, Oom::Maybe);
+    has_none(log);
+}
+
+#[test]
 fn another_failure_is_named_by_torchrun() {
     let log = format!(
         "[rank3]: ValueError: bad\n[rank3]: torch.AcceleratorError: CUDA error: an illegal memory access was encountered\n{}",
