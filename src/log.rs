@@ -6,6 +6,7 @@ mod excerpt;
 mod expression;
 pub(crate) mod prefix;
 mod source;
+pub(crate) mod teller;
 mod view;
 
 pub use clean::{LOOKED_AT, what_else};

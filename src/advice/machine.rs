@@ -69,8 +69,9 @@ pub(crate) fn other_ranks<'a>(situation: &Situation<'a>) -> Vec<Diagnosis> {
 }
 
 fn as_told_by(facts: &Facts, diagnosis: &Diagnosis) -> Diagnosis {
+    let first_failure = diagnosis.facts.first_failure.clone();
     let mut diagnosis = diagnosis.clone();
-    diagnosis.facts = facts.clone();
+    diagnosis.facts = Facts { first_failure, ..facts.clone() };
     // On a GPU of its own each rank has that GPU's number.
     diagnosis.run.rank = facts.device.map(u64::from);
     diagnosis.run.ranks.retain(|other| other != facts);

@@ -8,11 +8,13 @@ use crate::gpu::activity::Activity;
 use crate::gpu::{Device, GpuProcess};
 use crate::knowledge::diagnosis::MemoryKind;
 use crate::knowledge::run::AlsoRanOut;
+use crate::knowledge::{Facts, Others};
 use crate::units::Bytes;
 
 /// The notes of a case, in the order in which they are shown.
 pub(crate) fn notes(case: &Case<'_>, is_hopeless: bool) -> Vec<String> {
     let notes = [
+        first_failure(&case.log.facts, case.log.run.others.unwrap_or_default()),
         shortened(case),
         limit(case),
         contradiction(&case.log.facts),
@@ -23,6 +25,40 @@ pub(crate) fn notes(case: &Case<'_>, is_hopeless: bool) -> Vec<String> {
         is_hopeless.then(|| "By the model's sums, no set of the changes below is enough.".to_owned()),
     ];
     notes.into_iter().flatten().collect()
+}
+
+/// Which rank failed first, and that the others are consequences. A host alone may be one of several that have nothing to
+/// do with each other, such as the pods of a deployment.
+fn first_failure(facts: &Facts, others: Others) -> Option<String> {
+    let first = facts.first_failure.as_ref()?;
+    let on_host = first.host.as_ref().map_or_else(String::new, |host| format!(" on {host}"));
+    let on_gpu = first.device.map_or_else(String::new, |device| format!(" (GPU {device})"));
+    Some(match (first.rank, first.pid, first.device, &first.host) {
+        (Some(rank), ..) => format!("Rank {rank}{on_host}{on_gpu} failed first; {}.", others_ended(others, "rank")),
+        (None, Some(pid), ..) => {
+            format!("Process {pid}{on_host}{on_gpu} failed first; {}.", others_ended(others, "worker"))
+        }
+        (None, None, _, Some(host)) => format!("{host}{on_gpu} failed first."),
+        (None, None, Some(device), None) => {
+            format!("The rank on GPU {device} failed first; {}.", others_ended(others, "rank"))
+        }
+        (None, None, None, None) => return None,
+    })
+}
+
+/// What became of the others.
+fn others_ended(others: Others, kind: &str) -> String {
+    let all = match others.count {
+        Some(1) => format!("the other {kind}"),
+        Some(count) => format!("the other {count} {kind}s"),
+        None => format!("the other {kind}s"),
+    };
+    match others.also_failed {
+        0 => format!("{all} stopped because of it"),
+        failed if Some(failed) == others.count => format!("{all} failed in the same way"),
+        1 => format!("1 other {kind} failed in the same way"),
+        failed => format!("{failed} other {kind}s failed in the same way"),
+    }
 }
 
 /// Line numbers are not the file's.
@@ -110,4 +146,30 @@ fn largest_started_since<'a>(case: &Case<'_>, device: &'a Device) -> Option<(&'a
         case.situation.was_there_before(row) == Some(false) && !row.has_lost_its_parent() && !is_retry
     });
     since.map(|row| (row, row.used_bytes.value().unwrap_or(Bytes::ZERO))).max_by_key(|(_, bytes)| *bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::knowledge::FirstFailure;
+
+    #[test]
+    fn the_first_failure_is_named_with_what_is_known_and_no_more() {
+        let said = |host: Option<&str>, rank, pid, device, count, also_failed| {
+            let first = FirstFailure { host: host.map(str::to_owned), rank, pid, device, line: 1 };
+            let facts = Facts { first_failure: Some(first), ..Facts::default() };
+            first_failure(&facts, Others { count, also_failed }).unwrap_or_default()
+        };
+        let whole = said(Some("node07"), Some(3), Some(7), Some(2), Some(7), 0);
+        assert_eq!(whole, "Rank 3 on node07 (GPU 2) failed first; the other 7 ranks stopped because of it.");
+        assert!(said(None, Some(3), None, None, None, 0).contains("the other ranks stopped"));
+        assert!(said(None, Some(3), None, None, Some(1), 0).contains("the other rank stopped"));
+        let alike = said(None, Some(3), None, None, Some(7), 2);
+        assert!(alike.contains("2 other ranks") && !alike.contains("stopped"), "{alike}");
+        assert!(said(None, None, Some(7), None, None, 0).starts_with("Process 7 failed"));
+        // Pods of a deployment do not depend on each other.
+        let pod = said(Some("web-1"), None, None, Some(0), None, 0);
+        assert!(pod.starts_with("web-1 (GPU 0) failed") && !pod.contains("stopped"), "{pod}");
+        assert_eq!(said(None, None, None, None, None, 0), "");
+    }
 }

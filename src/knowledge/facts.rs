@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::first_failure::FirstFailure;
 use crate::units::Bytes;
 
 /// The contract's keys: what an entry's patterns may capture. `other_pid` and `other_bytes` come in
@@ -72,6 +73,8 @@ pub struct Facts {
     pub max_tokens: Option<u64>,
     /// The exit code of the job.
     pub exit_code: Option<i64>,
+    /// Which rank failed first, in a log of several ranks, hosts or workers; absent where there is one.
+    pub first_failure: Option<FirstFailure>,
 }
 
 /// A process that a log names by PID, with its VRAM.

@@ -7,6 +7,7 @@ use super::diagnosis::{CauseKind, Diagnosis, Match, MemoryKind, Oom, Platform};
 use super::entry::{Entry, Recovered, Tells};
 use super::facts::Facts;
 use super::figures::{self, Figures};
+use super::first_failure::{FirstFailure, Others, Ranks};
 use super::limit::{self, Limit};
 use super::matching::Hit;
 use super::own_option;
@@ -58,8 +59,18 @@ pub(crate) fn diagnosis(
     order.sort_by_key(|(is_masked, finding)| {
         (*is_masked, finding.oom, Reverse(finding.entry.certainty), finding.hit.line, finding.hit.column)
     });
-    let Some((_, leading)) = order.first() else { return without_a_match(tables, log) };
+    if order.is_empty() {
+        return without_a_match(tables, log);
+    }
+    let ranks = Ranks::of(log);
+    let first = ranks.as_ref().and_then(|ranks| lead_by_first_failure(&mut order, ranks, entries, log, &hits));
+    let Some((_, leading)) = order.first() else { return Diagnosis::default() };
     let mut diagnosis = answer(tables, log, leading, &order, now);
+    if let Some((first, others)) = first {
+        diagnosis.run.rank = first.rank.or(diagnosis.run.rank);
+        diagnosis.run.others = Some(others);
+        diagnosis.facts.first_failure = Some(first);
+    }
     if diagnosis.run.rank.is_some() {
         diagnosis.run.ranks = other_ranks(log, leading, &hits);
     }
@@ -69,6 +80,73 @@ pub(crate) fn diagnosis(
     diagnosis.signs.extend(own_option::signs(&diagnosis));
     diagnosis.run.also = unmasked.find_map(|(_, finding)| other_memory(leading, finding, log, &diagnosis.run));
     diagnosis
+}
+
+/// Puts the first failure of several ranks in front of those that are as certain: by time it may stand below them. Where
+/// only the server tells of it, the worker's own message, which the server's masks, says which worker that was.
+fn lead_by_first_failure<'a>(
+    order: &mut Vec<(bool, Finding<'a>)>,
+    ranks: &Ranks,
+    entries: &'a [Entry],
+    log: &PastedLog,
+    hits: &[Hit],
+) -> Option<(FirstFailure, Others)> {
+    let (_, leading) = order.first()?;
+    // What the program recovered from stopped nobody.
+    if leading.oom != leading.entry.oom {
+        return None;
+    }
+    if leading.oom == Oom::No {
+        return Some((ranks.root_cause(log, leading.hit.line)?, Others::default()));
+    }
+    let (oom, certainty) = (leading.oom, leading.entry.certainty);
+    let read = Read { entries, log, hits, oom };
+    let as_certain =
+        order.iter().filter(|(is_masked, one)| !is_masked && one.oom == oom && one.entry.certainty == certainty);
+    let first = ranks.first(log, &places(as_certain, hits), |index| read.facts(index))?;
+    if !first.names_a_worker {
+        let masked =
+            order.iter().filter(|(is_masked, one)| *is_masked && one.oom == oom && leading.entry.masks(one.entry));
+        let of_worker = ranks
+            .first(log, &places(masked, hits), |index| read.facts(index))
+            .filter(|of_worker| of_worker.names_a_worker);
+        if let Some(of_worker) = of_worker {
+            return Some((of_worker.failure, of_worker.others));
+        }
+    }
+    let hit = hits.get(first.index)?;
+    if *hit != leading.hit {
+        let finding = finding(entries.get(hit.entry)?, log, hits, first.index);
+        order.retain(|(_, one)| one.hit.entry != hit.entry);
+        order.insert(0, (false, finding));
+    }
+    Some((first.failure, first.others))
+}
+
+/// What reading the figures of any hit takes.
+struct Read<'a> {
+    entries: &'a [Entry],
+    log: &'a PastedLog,
+    hits: &'a [Hit],
+    oom: Oom,
+}
+
+impl Read<'_> {
+    /// The figures of this hit, if it says of memory what the leading one says: the program may have recovered.
+    fn facts(&self, index: usize) -> Option<Facts> {
+        let entry = self.entries.get(self.hits.get(index)?.entry)?;
+        let finding = finding(entry, self.log, self.hits, index);
+        (finding.oom == self.oom).then_some(finding.figures.facts)
+    }
+}
+
+/// The lines of all messages of these findings' entries, in the order of the log, each with the index of its hit.
+fn places<'o, 'a: 'o>(findings: impl Iterator<Item = &'o (bool, Finding<'a>)>, hits: &[Hit]) -> Vec<(usize, usize)> {
+    let entries: Vec<usize> = findings.map(|(_, finding)| finding.hit.entry).collect();
+    let all = hits.iter().enumerate().filter(|(_, hit)| entries.contains(&hit.entry));
+    let mut places: Vec<(usize, usize)> = all.map(|(index, hit)| (hit.line, index)).collect();
+    places.sort_unstable();
+    places
 }
 
 /// What is left of a log without a known message: where it ran, if it stops in mid-work.
@@ -84,8 +162,8 @@ fn without_a_match(tables: &Tables, log: &PastedLog) -> Diagnosis {
 fn other_ranks(log: &PastedLog, leading: &Finding, hits: &[Hit]) -> Vec<Facts> {
     let mut ranks: Vec<Facts> = Vec::new();
     let all = hits.iter().enumerate();
-    let later = all.filter(|(_, hit)| hit.entry == leading.hit.entry && hit.line > leading.hit.line);
-    for (index, _) in later.take(RANKS) {
+    let others = all.filter(|(_, hit)| hit.entry == leading.hit.entry && hit.line != leading.hit.line);
+    for (index, _) in others.take(RANKS) {
         let mut facts = figures::read(leading.entry, log, hits, index).facts;
         facts.discard_impossible();
         let known = std::iter::once(&leading.figures.facts).chain(&ranks).any(|one| one.device == facts.device);
@@ -122,11 +200,7 @@ fn findings<'a>(entries: &'a [Entry], log: &PastedLog, hits: &[Hit]) -> Vec<Find
     let mut findings: Vec<Finding<'a>> = Vec::new();
     for (index, hit) in hits.iter().enumerate() {
         let Some(entry) = entries.get(hit.entry) else { continue };
-        if let Some(last) = findings.last_mut().filter(|last| last.hit.entry == hit.entry && last.oom == entry.oom) {
-            // A headline without figures above the message itself.
-            if last.figures.facts == Facts::default() && hit.line.abs_diff(last.hit.line) <= HEADLINE {
-                last.figures.complete_from(figures::read(entry, log, hits, index));
-            }
+        if findings.last().is_some_and(|last| last.hit.entry == hit.entry && last.oom == entry.oom) {
             continue;
         }
         let finding = finding(entry, log, hits, index);
@@ -143,7 +217,7 @@ fn findings<'a>(entries: &'a [Entry], log: &PastedLog, hits: &[Hit]) -> Vec<Find
 }
 
 fn finding<'a>(entry: &'a Entry, log: &PastedLog, hits: &[Hit], index: usize) -> Finding<'a> {
-    let figures = figures::read(entry, log, hits, index);
+    let mut figures = figures::read(entry, log, hits, index);
     let hit = hits.get(index).cloned().unwrap_or(Hit { entry: 0, line: 1, column: 0, wording: 0 });
     let mut oom = entry.oom;
     let line = if entry.remarks.is_empty() { String::new() } else { log.shown_around(hit.line, hit.column) };
@@ -156,6 +230,18 @@ fn finding<'a>(entry: &'a Entry, log: &PastedLog, hits: &[Hit], index: usize) ->
         } else if figures.absurd {
             oom = Oom::Maybe;
             remark = Some("The size it asked for is one that no machine could have: more likely a bug or a broken file than too little memory.".into());
+        }
+    }
+    if oom == entry.oom {
+        // A headline without figures above the message itself.
+        let below = hits.iter().enumerate().skip(index + 1);
+        for (at, _) in
+            below.take_while(|(_, other)| other.entry == hit.entry && other.line.abs_diff(hit.line) <= HEADLINE)
+        {
+            if figures.facts != Facts::default() {
+                break;
+            }
+            figures.complete_from(figures::read(entry, log, hits, at));
         }
     }
     Finding { entry, hit, oom, figures, remark }

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::facts::Facts;
+use super::first_failure::Others;
 use super::kinds::{CauseKind, MemoryKind, Platform, Stage};
 use super::limit::{self, Limit};
 use super::version::{self, Versions};
@@ -107,6 +108,9 @@ pub struct Run {
     pub rank: Option<u64>,
     /// What other ranks printed for the same failure on their own GPUs, if it names other processes.
     pub ranks: Internal<Vec<Facts>>,
+    /// What became of the ranks beside the one that failed first.
+    #[serde(skip)]
+    pub others: Option<Others>,
     /// What the job was doing when it failed, within its phase.
     pub stage: Option<Stage>,
     /// The cause that the message itself names.

@@ -238,6 +238,24 @@ fn repeated_run_facts_take_linear_time() {
 }
 
 #[test]
+fn lines_of_many_ranks_take_linear_time() {
+    let units = [
+        "[rank3]: a\n".to_owned(),
+        "3: a\n".to_owned(),
+        "node07: a\nnode08: a\n".to_owned(),
+        "  rank      : 3 (local_rank: 3)\n".to_owned(),
+        "srun: error: n: task 3: Killed\n".to_owned(),
+        format!("[rank3]: {FAILURE}\n"),
+        format!("[rank3]: a\n{FAILURE}\n"),
+        format!("[2025-05-19 23:22:28 TP3] a\nb\n{FAILURE}\n"),
+        format!("ray::A.b() (pid=7, ip=10.0.0.1)\n{FAILURE}\n"),
+        format!("  rank      : 3 (local_rank: 3)\n{FAILURE}\n"),
+    ];
+    let faults: Vec<String> = units.iter().filter_map(|unit| worse_than_linear(unit, 24 << 10, FAILURE)).collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
 fn a_message_is_read_anywhere_in_a_very_long_line() {
     // The second is a log folded into one line.
     let fillers = ["all is well so far, ".repeat(5_000), "step 7 of 9 is done\\n".repeat(5_000)];

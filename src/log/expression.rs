@@ -24,6 +24,11 @@ impl Expression {
         self.regex()?.captures(text)
     }
 
+    /// Where its matches begin.
+    pub fn starts<'t>(&'t self, text: &'t str) -> impl Iterator<Item = usize> {
+        self.regex().into_iter().flat_map(move |regex| regex.find_iter(text)).map(|found| found.start())
+    }
+
     /// The text with every match replaced; `$0` stands for the match.
     pub fn replaced<'t>(&self, text: &'t str, with: &str) -> Cow<'t, str> {
         self.regex().map_or(Cow::Borrowed(text), |regex| regex.replace_all(text, with))

@@ -14,7 +14,10 @@ static PREFIX: LazyLock<Option<Regex>> = LazyLock::new(|| {
         r"\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)? ?",
         r"std(?:out|err) [FP] ",
         r"\w{3} +\d+ \d\d:\d\d:\d\d \S+ [^\s:]+: ?",
-        r"\[(?:rank)?\d{1,5}\]:? ?",
+        // Open MPI, as SageMaker changes it, and Horovod; kubectl.
+        r"\[(?:\d{1,3},)?(?:mpirank:)?\d{1,5}(?:,[\w.-]{1,60})?\]<std(?:out|err|diag)>: ?",
+        r"\[pod/[\w.-]+/[\w.-]+\] ?",
+        r"\[(?:rank|default)?\d{1,5}\]:? ?",
         r"\([\w .-]{1,40} ?pid=\d+(?:, ip=[\d.]+)?\) ?",
         r"[>#] ",
     ];
@@ -61,6 +64,11 @@ mod tests {
             ("2026-11-20T10:00:00.1Z stderr F text", 32),
             ("Nov 20 10:00:00 box app[43]: text", 29),
             ("[rank0]: text", 9),
+            ("[default3]:text", 11),
+            ("[1,3]<stderr>:text", 14),
+            ("[1,mpirank:3,algo-1]<stderr>:text", 29),
+            ("[2]<stdout>:text", 12),
+            ("[pod/train-worker-3/pytorch] text", 29),
             ("(EngineCore pid=78) text", 20),
             ("> text", 2),
             ("text | more", 7),

@@ -133,6 +133,7 @@ fn learned(paper: &Paper<'_>, mut names: Names, shown: &[(usize, String)], text:
         names.users.extend(rows.filter_map(|row| row.user.known().cloned()));
         names.users.extend(snapshot.holders.iter().filter_map(|holder| holder.process.user.known().cloned()));
     }
+    names.hosts.extend(paper.report.diagnosis.facts.first_failure.iter().filter_map(|first| first.host.clone()));
     names.learn(text);
     let first = paper.log.lines().take(FIRST_LINES).map(|(_, line)| cut(line, WIDTH_SEARCHED));
     names.learn(&first.collect::<Vec<_>>().join("\n"));

@@ -37,6 +37,10 @@ impl Differences {
         for wanted in expected.evidence.iter().filter(|wanted| !evidence.contains(wanted.as_str())) {
             self.0.push(format!("the evidence lacks {wanted:?}: {evidence}"));
         }
+        let notes = &verdict.notes;
+        for wanted in expected.notes.iter().filter(|wanted| !notes.iter().any(|note| note.contains(wanted.as_str()))) {
+            self.0.push(format!("no note says {wanted:?}: {notes:?}"));
+        }
         let sentence = &verdict.sentence;
         let mut rest = sentence.as_str();
         for part in &expected.sentence {

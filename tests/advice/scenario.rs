@@ -231,6 +231,9 @@ pub struct Expected {
     pub evidence: Vec<String>,
     #[serde(default)]
     pub same_machine: Option<bool>,
+    /// What some note below the verdict must say.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// The time of the crash, plus so many seconds.

@@ -166,7 +166,26 @@ fn diagnose_prints_the_recorded_json() {
     fs::write(&log, machine.log()).unwrap();
     let output = FakeDriver::not_loaded().output(&["diagnose", log.to_str().unwrap(), "--json", "--no-live"]);
     assert_recorded("diagnose", "diagnose-no-live", &parsed(&output.stdout), folder.path());
+    fs::write(&log, RANKS).unwrap();
+    let output = machine.driver.output(&["diagnose", log.to_str().unwrap(), "--json", "--no-live"]);
+    let diagnosis = parsed(&output.stdout);
+    assert_recorded("diagnose", "diagnose-ranks", &diagnosis, folder.path());
+    let first = json!({"host": "node07", "rank": 11, "pid": 12345, "device": 3, "line": 2});
+    assert_eq!(diagnosis.pointer("/facts/first_failure"), Some(&first));
 }
+
+/// Two ranks of a job, of which one ran out of memory.
+const RANKS: &str = "\
+[rank8]: torch.distributed.DistBackendError: NCCL error: remote process exited or there was a network error
+[rank11]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.10 GiB of which 1.00 GiB is free.
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-20_10:00:12
+  host      : node07
+  rank      : 11 (local_rank: 3)
+  exitcode  : 1 (pid: 12345)
+  error_file: <N/A>
+";
 
 /// The part of a scenario that is read here; `tests/scenarios` judges the rest.
 #[derive(Deserialize)]
