@@ -49,7 +49,7 @@ use crate::app::model::{AwaitedRecord, Config, Pipe};
 use crate::app::replay::Played;
 use crate::app::run_again::RunAgain;
 use crate::app::summary::in_one_line;
-use crate::app::update::{open_file, open_last, wait_for_pipe};
+use crate::app::update::{look_around, open_file, open_last, wait_for_pipe};
 use crate::app::{Effect, Model, Msg, update};
 use crate::platform::{Asked, Kernel, Sampling, SetPace, here, machine};
 
@@ -93,6 +93,8 @@ pub struct Start {
     pub log: LogSource,
     /// The recording to show.
     pub replay: Option<Played>,
+    /// Failed logs are looked for on this machine where none is given.
+    pub finds_logs: bool,
     /// How a recorded command is run again.
     pub runner: Runner,
 }
@@ -130,8 +132,14 @@ pub fn run(start: Start) -> io::Result<Option<i32>> {
     let shelf = Shelf::start(start.state.clone(), wakes.clone())?;
     let (viewer, journal, state) = (model.config.viewer.clone(), start.journal, start.state);
     let leaders = Leaders::default();
-    let mut outside = Outside { wakes, reader, viewer, control, set_pace: live, leaders, journal, state, shelf };
+    let options = start.runner.options.clone();
+    let mut outside =
+        Outside { wakes, reader, viewer, control, set_pace: live, leaders, journal, state, shelf, options };
+    let looks_around = start.finds_logs && matches!(start.log, LogSource::None) && start.replay.is_none();
     let piped = open_log(start.log, &mut model, &mut outside)?;
+    if looks_around && matches!(outside.control, Control::Real(_)) {
+        outside.act(look_around(&mut model));
+    }
     if let Some(tape) = start.replay {
         show(tape, &mut model, clock);
     }

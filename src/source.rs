@@ -66,7 +66,7 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, SerializeDisplay, DeserializeFromStr)]
 pub struct SourceId {
     pub kind: Kind,
-    /// Empty for the kernel.
+    /// Empty for the kernel, and for all places of a kind.
     pub name: String,
 }
 
@@ -78,10 +78,8 @@ impl SourceId {
 
 impl fmt::Display for SourceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.kind {
-            Kind::Kernel => f.write_str("kernel"),
-            kind => write!(f, "{kind}:{}", self.name),
-        }
+        let SourceId { kind, name } = self;
+        if name.is_empty() { write!(f, "{kind}") } else { write!(f, "{kind}:{name}") }
     }
 }
 
@@ -90,17 +88,17 @@ impl FromStr for SourceId {
 
     /// Fails if the kind is unknown or has no name.
     fn from_str(text: &str) -> Result<SourceId, String> {
-        let (kind, name) = text.split_once(':').unwrap_or((text, ""));
+        let (kind, name) = text.split_once(':').map_or((text, None), |(kind, name)| (kind, Some(name)));
         let Ok(kind) = Kind::from_str(kind) else {
             let kinds: Vec<&str> = Kind::iter().map(Into::into).collect();
             return Err(format!("no such place; an id begins with one of {}", kinds.join(", ")));
         };
-        let is_named = !name.is_empty() && !name.starts_with('-') && !name.chars().any(char::is_control);
-        match kind {
-            Kind::Kernel if name.is_empty() => Ok(SourceId::new(kind, "")),
-            Kind::Kernel => Err("the kernel has one log: `kernel`".into()),
-            _ if is_named => Ok(SourceId::new(kind, name)),
-            _ => Err(format!("give its name, as `oomdoctor sources` prints it: {kind}:NAME")),
+        let is_name = |name: &str| !name.is_empty() && !name.starts_with('-') && !name.chars().any(char::is_control);
+        match name {
+            None => Ok(SourceId::new(kind, "")),
+            Some(_) if kind == Kind::Kernel => Err("the kernel has one log: `kernel`".into()),
+            Some(name) if is_name(name) => Ok(SourceId::new(kind, name)),
+            Some(_) => Err(format!("give its name, as `oomdoctor sources` prints it: {kind}:NAME")),
         }
     }
 }
@@ -229,10 +227,12 @@ mod tests {
 
     #[test]
     fn an_id_reads_as_it_is_printed() {
-        for text in ["tmux:%3", "docker:trainer", "pod:ml/train-0", "slurm:4711_2", "kernel", "file:/tmp/a b:c.log"] {
+        for text in
+            ["tmux:%3", "docker:trainer", "pod:ml/train-0", "slurm:4711_2", "kernel", "docker", "file:/tmp/a b:c.log"]
+        {
             assert_eq!(text.parse::<SourceId>().unwrap().to_string(), text);
         }
-        for text in ["", "tmux", "tmux:", "kernel:1", "ftp:x", "docker:--help", "unit:a\nb"] {
+        for text in ["", "tmux:", "kernel:1", "ftp:x", "docker:--help", "unit:a\nb"] {
             assert!(text.parse::<SourceId>().is_err(), "{text:?}");
         }
     }

@@ -56,6 +56,10 @@ pub enum Action {
     PreviousHit,
     /// Give the focused region the whole screen.
     Zoom,
+    /// Read the failed log that was found.
+    ReadFound,
+    /// List the logs that were found on this machine.
+    FoundLogs,
     /// Show the recording of the run that failed.
     Recording,
     /// Ask whether to run the recorded command again, as the fix changes it.

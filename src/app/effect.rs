@@ -9,6 +9,7 @@ use crate::advice::release::Release;
 use crate::gpu::ProcessKey;
 use crate::gpu::guard::Signal;
 use crate::gpu::running::Running;
+use crate::source::{Kind, SourceId};
 use crate::units::Bytes;
 
 /// A signal that a person confirmed.
@@ -47,6 +48,10 @@ pub enum Effect {
         generation: u64,
         path: PathBuf,
     },
+    /// Look for failed logs in places of these kinds (without kinds: on this machine) and answer with `Msg::Found`.
+    FindLogs(Vec<Kind>),
+    /// Read the log of this place and answer with `Msg::FoundLog`.
+    ReadFound(SourceId),
     /// Read this recording and answer with `Msg::Record`.
     ReadRecord(PathBuf),
     /// Run exactly this command in the foreground of this terminal, recorded, and answer with `Msg::RanAgain`.

@@ -4,6 +4,7 @@
 mod aim;
 mod config;
 mod feed;
+mod found;
 mod input;
 mod processes;
 pub(crate) mod screen;
@@ -16,6 +17,7 @@ pub use aim::Aim;
 pub(crate) use aim::UNSEEN;
 pub use config::{Config, Palette, Source};
 pub use feed::{Feed, LookedAt};
+pub use found::FoundLogs;
 pub use input::{Change, Followed, Input, Pipe, SinceItWorked};
 pub use processes::{Processes, RowId, Sort};
 pub use screen::{Click, Region, Seen, Target};
@@ -53,6 +55,8 @@ pub struct Model {
     /// Which processes `x` asks about, and since when.
     pub aim: Aim,
     pub input: Input,
+    /// The failed logs that lie on this machine.
+    pub found: FoundLogs,
     /// What log and machine together say; derived again whenever either changes.
     pub advice: Option<Advice>,
     /// The walk through the plan of the advice.
@@ -109,6 +113,7 @@ impl Model {
             processes: Processes::default(),
             aim: Aim::default(),
             input: Input::default(),
+            found: FoundLogs::default(),
             advice: None,
             walk: Walk::default(),
             trial: None,

@@ -5,6 +5,7 @@ pub(crate) mod about;
 pub(crate) mod commands;
 pub(crate) mod done;
 pub(crate) mod drawing;
+pub(crate) mod found;
 pub(crate) mod glossary;
 pub(crate) mod help;
 pub(crate) mod reasons;

@@ -4,6 +4,7 @@
 mod answering;
 pub(crate) mod fit;
 mod fixes;
+mod found;
 mod freeing;
 mod groups;
 mod keeping;

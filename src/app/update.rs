@@ -7,6 +7,7 @@ mod burst;
 mod commands;
 pub(crate) mod endings;
 mod feed;
+pub(crate) mod found;
 mod keep;
 mod keys;
 pub(crate) mod log;
@@ -15,6 +16,7 @@ mod reading;
 mod run_again;
 mod typing;
 
+pub use found::look_around;
 pub use log::{open_file, open_last, wait_for_pipe};
 
 use super::action::Action;
@@ -97,6 +99,8 @@ fn of_machine(model: &mut Model, msg: Msg) -> Vec<Effect> {
         Msg::Released(key, outcome) => endings::release_answered(model, key, outcome),
         Msg::Progress(progress) => model.walk.progress = Some(progress),
         Msg::Environment(key, variables) => again::has_environment(model, key, variables),
+        Msg::Found(places) => found::were_found(model, places),
+        Msg::FoundLog(id, read) => return found::was_read(model, &id, read).into_iter().collect(),
         Msg::Record(read) => run_again::record_was_read(model, read),
         Msg::RanAgain(run, outcome) => return run_again::ran(model, &run, outcome).into_iter().collect(),
         Msg::Written(Ok(path)) => model.open(WrittenReport { path }),

@@ -84,6 +84,7 @@ fn started(global: &Global, source: LogSource, demo: bool, replay: Option<Played
         own_knowledge: global.knowledge.is_some(),
         log: source,
         replay,
+        finds_logs: global.find_logs,
         runner: Runner { options: super::run::settings(global), state: here::state_folder() },
     };
     match runtime::run(start) {

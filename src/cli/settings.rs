@@ -90,6 +90,8 @@ pub struct Global {
     pub allow_kill: bool,
     /// Whether the last log is kept for `--last`.
     pub keep_log: bool,
+    /// Whether failed logs are looked for on this machine where none is given.
+    pub find_logs: bool,
     /// The colors; `None` if none were asked for.
     pub palette: Option<Palette>,
     /// Draw with ASCII characters only.
@@ -116,6 +118,7 @@ struct Configuration {
     interval: Option<f64>,
     read_only: bool,
     keep_log: Option<bool>,
+    find_logs: Option<bool>,
     theme: Option<String>,
     ascii: bool,
     keys: BTreeMap<String, String>,
@@ -147,6 +150,7 @@ pub(super) fn resolve(options: Options, look: Look) -> Result<Global, String> {
         read_only: options.read_only || configuration.read_only,
         allow_kill: options.allow_kill,
         keep_log: configuration.keep_log.unwrap_or(true),
+        find_logs: configuration.find_logs.unwrap_or(true),
         palette: look.theme.or(configuration.palette),
         ascii: look.ascii || configuration.ascii,
         keys: Arc::new(configuration.keymap),

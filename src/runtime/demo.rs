@@ -14,10 +14,12 @@ use crate::app::Msg;
 use crate::app::replay::Played;
 use crate::gpu::guard::{Signal, Viewer};
 use crate::gpu::{Device, GpuProcess, ProcessKey, Reading, Snapshot, accounts, recognise};
+use crate::knowledge::diagnosis::Oom;
 use crate::platform::News;
 use crate::platform::processes::{Inspection, ProcessControl};
 use crate::record::recording::Recording;
 use crate::record::{End, Run, RunOptions};
+use crate::source::{Kind, Looked, Source};
 use crate::units::{Bytes, WallTime};
 
 /// The recording: a sample stream. Its machine dies of memory in its ninth second.
@@ -108,6 +110,17 @@ impl DemoMachine {
             }
         })?;
         Ok(())
+    }
+
+    /// Where the demo's log lies.
+    pub(crate) fn place() -> Looked {
+        let title = "tmux pane main:0.1 of the demo";
+        let failure = Some("PyTorch: CUDA out of memory".to_owned());
+        Looked { oom: Some(Oom::Yes), failure, ..Looked::unread(Source::new(Kind::Tmux, "%1", title)) }
+    }
+
+    pub(crate) fn log() -> &'static str {
+        LOG
     }
 
     /// Answers as the process's program would; nothing is sent.

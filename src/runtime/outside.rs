@@ -1,5 +1,6 @@
 //! Owns doing what `update` asks for.
 
+use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use super::process_control::Leaders;
 use super::process_control::follow_and_watch;
 use super::reader::{Job, Reader};
 use super::wake::{Tell, Wake};
-use super::{clipboard, outbox, runs, terminal};
+use super::{clipboard, outbox, runs, sources, terminal};
 use crate::advice::release::Release;
 use crate::app::effect::Order;
 use crate::app::run_again::RunAgain;
@@ -21,6 +22,7 @@ use crate::app::{Effect, Msg};
 use crate::gpu::ProcessKey;
 use crate::gpu::guard::Viewer;
 use crate::platform::{Kernel, SetPace, here};
+use crate::source::{Kind, SourceId};
 
 /// Everything outside the app that an effect can reach.
 pub(super) struct Outside {
@@ -33,6 +35,8 @@ pub(super) struct Outside {
     pub journal: Journal,
     pub state: Option<PathBuf>,
     pub shelf: Shelf,
+    /// The options that this program was given.
+    pub options: Vec<OsString>,
 }
 
 #[derive(Clone)]
@@ -73,10 +77,43 @@ impl Outside {
                 let text = if matches!(self.control, Control::Demo(_)) { outbox::of_the_demo(&text) } else { text };
                 outbox::write(self.state.clone(), text, self.wakes.clone());
             }
+            Effect::FindLogs(kinds) => self.find_logs(kinds),
+            Effect::ReadFound(id) => self.read_found(id),
             Effect::ReadRecord(path) => self.read_record(path),
             Effect::Suspend => here::ask_to_stop(),
             // The loop itself ends the session, and lends the terminal.
             Effect::Quit | Effect::RunAgain(_) => {}
+        }
+    }
+
+    /// In a process of its own, so that nothing of it stays in memory; the demo has one log.
+    fn find_logs(&self, kinds: Vec<Kind>) {
+        let wakes = self.wakes.clone();
+        if matches!(self.control, Control::Demo(_)) {
+            wakes.tell(Msg::Found(Ok(vec![DemoMachine::place()])));
+            return;
+        }
+        let options = self.options.clone();
+        let spawned = thread::Builder::new().name("find".into()).spawn(move || {
+            wakes.tell(Msg::Found(sources::find_in_child(&options, &kinds)));
+        });
+        if let Err(error) = spawned {
+            self.wakes.tell(Msg::Found(Err(error.to_string())));
+        }
+    }
+
+    fn read_found(&self, id: SourceId) {
+        let wakes = self.wakes.clone();
+        if matches!(self.control, Control::Demo(_)) {
+            wakes.tell(Msg::FoundLog(id, Ok((DemoMachine::log().to_owned(), None))));
+            return;
+        }
+        let (telling, name) = (self.reader.telling.clone(), id.clone());
+        let spawned = thread::Builder::new().name("found".into()).spawn(move || {
+            wakes.tell(Msg::FoundLog(id.clone(), sources::read_text(&id, &telling)));
+        });
+        if let Err(error) = spawned {
+            self.wakes.tell(Msg::FoundLog(name, Err(error.to_string())));
         }
     }
 

@@ -2,6 +2,7 @@
 //! a deadline. What cannot be asked or read is said, and never taken for "nothing happened".
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs::{self, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -10,8 +11,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use serde::Deserialize;
+
 use super::files::read_all;
 use super::reader::{Telling, open};
+use crate::log::PastedLog;
 use crate::platform::{Sampling, here, machine, variable};
 use crate::source::ask::{Argv, Ask, Pattern, asks, why_silent};
 use crate::source::read::{Next, Way, ways};
@@ -48,7 +52,7 @@ pub(crate) fn surroundings() -> Surroundings {
         home,
         folder: std::env::current_dir().unwrap_or_default(),
         uid: here::own_uid(),
-        docker_context: docker.and_then(|settings| Some(settings["currentContext"].as_str()?.to_owned())),
+        docker_context: docker.and_then(|settings| Some(settings.get("currentContext")?.as_str()?.to_owned())),
         now: Some(WallTime(jiff::Timestamp::now())),
     }
 }
@@ -92,6 +96,30 @@ pub(crate) fn read(id: &SourceId, telling: &Telling) -> Result<Found, String> {
     read_ways(ways(&at, id)?, id, NAMED, telling)
 }
 
+/// The same in a process of its own, as this program's options say.
+pub(crate) fn find_in_child(options: &[OsString], kinds: &[Kind]) -> Result<Vec<Looked>, String> {
+    let program = here::own_program().map_err(|error| error.to_string())?;
+    let mut command = Command::new(program);
+    command.args(options).args(["sources", "--json"]).args(kinds.iter().map(Kind::to_string));
+    let said =
+        run_for(command, false, ALL + LISTED, &Telling::default()).map_err(|failure| failure.in_words(&Vec::new()))?;
+    let listed: Listed = serde_json::from_slice(&said.text).map_err(|_| why_silent(Kind::File, &said.about))?;
+    Ok(listed.sources)
+}
+
+/// What `oomdoctor sources --json` prints, as far as it is read back.
+#[derive(Deserialize)]
+struct Listed {
+    sources: Vec<Looked>,
+}
+
+/// The log of this place as text.
+pub(crate) fn read_text(id: &SourceId, telling: &Telling) -> Result<(String, Option<WallTime>), String> {
+    let (bytes, written) = read(id, telling)?;
+    let log = PastedLog::from_bytes(bytes);
+    if log.is_binary() { Err("it is no text".to_owned()) } else { Ok((log.raw().to_owned(), written)) }
+}
+
 /// The places of one kind, with the log of those that could be read.
 fn look(
     at: &Surroundings,
@@ -100,9 +128,10 @@ fn look(
     telling: &Telling,
     due: Instant,
 ) -> Vec<(Looked, Option<Found>)> {
+    let kind = ask.kind();
     let mut sources = match list(at, ask) {
         Ok(sources) => sources,
-        Err(silent) => return silent.into_iter().map(|looked| (looked, None)).collect(),
+        Err(why) => return vec![(Looked::silent(kind, why), None)],
     };
     sources.sort_by_key(|source| (!source.is_near, std::cmp::Reverse(source.ended_at.map(|ended| ended.0))));
     let mut all = Vec::new();
@@ -130,28 +159,30 @@ fn look(
 }
 
 /// What a kind of places has; else why it could not be asked. Where its program is not there, it has nothing.
-fn list(at: &Surroundings, ask: Ask) -> Result<Vec<Source>, Option<Looked>> {
+fn list(at: &Surroundings, ask: Ask) -> Result<Vec<Source>, String> {
     match ask {
         Ask::Files(patterns) => Ok(patterns.iter().flat_map(files_of).collect()),
-        Ask::Not { kind, why } => Err(Some(Looked::silent(kind, why))),
+        Ask::Not { why, .. } => Err(why),
         Ask::Command { kind, argv, parse } => {
             let said = match run(&argv, false, LISTED, &Telling::default()) {
                 Ok(said) => said,
-                Err(Failure::NotInstalled) => return Err(None),
-                Err(Failure::Other(why)) => return Err(Some(Looked::silent(kind, why))),
+                Err(Failure::NotInstalled) => return Ok(Vec::new()),
+                Err(Failure::Other(why)) => return Err(why),
             };
-            if !said.succeeded {
-                let why = why_silent(kind, &said.about);
-                return Err(if is_nothing_there(kind, &said.about) { None } else { Some(Looked::silent(kind, why)) });
+            if !said.succeeded && !is_nothing_there(kind, &said.about) {
+                return Err(why_silent(kind, &said.about));
             }
-            let sources = parse(at, &String::from_utf8_lossy(&said.text));
-            if sources.is_empty() && kind == Kind::Kernel {
-                let has_journal = ["/run/log/journal", "/var/log/journal"].iter().any(|path| Path::new(path).exists());
-                return Err(has_journal.then(|| Looked::silent(kind, "the journal: not permitted")));
+            let sources = if said.succeeded { parse(at, &String::from_utf8_lossy(&said.text)) } else { Vec::new() };
+            if kind == Kind::Kernel && sources.is_empty() && at.uid != Some(0) && has_journal() {
+                return Err("the journal: not permitted".to_owned());
             }
             Ok(sources)
         }
     }
+}
+
+fn has_journal() -> bool {
+    ["/run/log/journal", "/var/log/journal"].iter().any(|path| Path::new(path).exists())
 }
 
 /// Whether a failure means that there is no server that could have anything.
@@ -344,10 +375,15 @@ impl From<io::Error> for Failure {
 /// Runs a command without a shell and without input. It is ended at the deadline.
 fn run(argv: &Argv, merges: bool, patience: Duration, telling: &Telling) -> Result<Said, Failure> {
     let Some((program, arguments)) = argv.split_first() else { return Err(Failure::NotInstalled) };
+    let mut command = Command::new(program);
+    command.args(arguments);
+    run_for(command, merges, patience, telling)
+}
+
+fn run_for(mut command: Command, merges: bool, patience: Duration, telling: &Telling) -> Result<Said, Failure> {
     let mut about = tempfile::tempfile()?;
     let (output, input) = io::pipe()?;
-    let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).env("NO_COLOR", "1").env("SYSTEMD_COLORS", "0");
+    command.stdin(Stdio::null()).env("NO_COLOR", "1").env("SYSTEMD_COLORS", "0");
     command.stderr(if merges { Stdio::from(input.try_clone()?) } else { Stdio::from(about.try_clone()?) });
     let child = command.stdout(input).spawn();
     // Its ends of the pipe must be closed here, or it would never end.

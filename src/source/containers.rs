@@ -115,22 +115,23 @@ struct Ended {
 
 /// The containers of a pod that ended. One that was started again has its end in `lastState`.
 fn ended_in(pod: &Value) -> Vec<Ended> {
-    let status = &pod["status"];
-    let lists = [&status["initContainerStatuses"], &status["containerStatuses"]];
+    let lists = ["/status/initContainerStatuses", "/status/containerStatuses"].map(|path| pod.pointer(path));
     let mut all = Vec::new();
-    for container in lists.into_iter().filter_map(Value::as_array).flatten() {
-        for (state, is_previous) in [("state", false), ("lastState", true)] {
-            let Some(end) = container[state].get("terminated") else { continue };
-            let (Some(name), code) = (container["name"].as_str(), end["exitCode"].as_i64()) else { continue };
+    for container in lists.into_iter().flatten().filter_map(Value::as_array).flatten() {
+        for (state, is_previous) in [("/state/terminated", false), ("/lastState/terminated", true)] {
+            let Some(end) = container.pointer(state) else { continue };
+            let (Some(name), code) = (text(container, "/name"), end.get("exitCode").and_then(Value::as_i64)) else {
+                continue;
+            };
             if code == Some(0) {
                 continue;
             }
-            let reason = end["reason"].as_str().unwrap_or("Error");
+            let reason = text(end, "/reason").unwrap_or("Error");
             let code = code.map_or(String::new(), |code| format!(", exit code {code}"));
             all.push(Ended {
                 container: name.to_owned(),
                 is_previous,
-                at: end["finishedAt"].as_str().and_then(|at| at.parse().ok()).map(WallTime),
+                at: text(end, "/finishedAt").and_then(|at| at.parse().ok()).map(WallTime),
                 why: format!("{reason}{code}"),
             });
         }
@@ -138,14 +139,19 @@ fn ended_in(pod: &Value) -> Vec<Ended> {
     all
 }
 
+fn text<'v>(value: &'v Value, path: &str) -> Option<&'v str> {
+    value.pointer(path)?.as_str()
+}
+
 fn of_kubernetes(_: &Surroundings, printed: &str) -> Vec<Source> {
     let Ok(list) = serde_json::from_str::<Value>(printed) else { return Vec::new() };
     let mut sources = Vec::new();
-    for pod in list["items"].as_array().into_iter().flatten() {
-        let meta = &pod["metadata"];
-        let (Some(namespace), Some(name)) = (meta["namespace"].as_str(), meta["name"].as_str()) else { continue };
+    for pod in list.get("items").and_then(Value::as_array).into_iter().flatten() {
+        let (Some(namespace), Some(name)) = (text(pod, "/metadata/namespace"), text(pod, "/metadata/name")) else {
+            continue;
+        };
         let ended = ended_in(pod);
-        let evicted = pod["status"]["reason"].as_str();
+        let evicted = text(pod, "/status/reason");
         let Some(why) = ended.last().map(|end| end.why.clone()).or(evicted.map(str::to_owned)) else { continue };
         let title = format!("pod {namespace}/{name}, {why}");
         let ended_at = ended.iter().filter_map(|end| end.at).max_by_key(|at| at.0);
@@ -157,21 +163,23 @@ fn of_kubernetes(_: &Surroundings, printed: &str) -> Vec<Source> {
 /// The state of a pod as it was printed, and the logs of each container that ended.
 fn logs_of_pod(printed: &str) -> Result<Vec<Way>, String> {
     let pod: Value = serde_json::from_str(printed).map_err(|error| format!("kubectl did not print JSON: {error}"))?;
-    let (namespace, name) = (pod["metadata"]["namespace"].as_str(), pod["metadata"]["name"].as_str());
-    let (Some(namespace), Some(name)) = (namespace, name) else { return Err("kubectl printed no pod".to_owned()) };
+    let (Some(namespace), Some(name)) = (text(&pod, "/metadata/namespace"), text(&pod, "/metadata/name")) else {
+        return Err("kubectl printed no pod".to_owned());
+    };
     let mut ways = vec![Way::Text(printed.to_owned())];
     let ended = ended_in(&pod);
     let mut wanted: Vec<(&str, bool)> = ended.iter().map(|end| (end.container.as_str(), end.is_previous)).collect();
     if wanted.is_empty() {
-        let containers = pod["spec"]["containers"].as_array();
-        wanted.extend(containers.into_iter().flatten().filter_map(|one| Some((one["name"].as_str()?, false))));
+        let containers = pod.pointer("/spec/containers").and_then(Value::as_array);
+        wanted.extend(containers.into_iter().flatten().filter_map(|one| Some((text(one, "/name")?, false))));
     }
     for (container, is_previous) in wanted {
         let mut logs = argv(&["kubectl", "logs", "-n", namespace, name, "-c", container, "--tail=20000"]);
         if is_previous {
             logs.push("--previous".to_owned());
         }
-        ways.push(Way::Command { argv: logs, merges: false });
+        // The log of a container that was removed is gone; its state is still there.
+        ways.push(Way::Optional(logs));
     }
     Ok(ways)
 }
@@ -213,7 +221,7 @@ mod tests {
         assert_eq!(one.id.to_string(), "pod:ml/train-0");
         assert!(one.title.contains("OOMKilled") && one.ended_at.is_some());
         let ways = logs_of_pod(&pod.to_string()).unwrap();
-        let [Way::Text(_), Way::Command { argv, .. }] = ways.as_slice() else { panic!("{ways:?}") };
+        let [Way::Text(_), Way::Optional(argv)] = ways.as_slice() else { panic!("{ways:?}") };
         assert!(argv.contains(&"trainer".to_owned()) && argv.contains(&"--previous".to_owned()), "{argv:?}");
         assert!(logs_of_pod("Error from server").is_err());
         assert!(way_to_pod("train-0").is_err());

@@ -32,6 +32,9 @@ pub type Next = fn(&str) -> Result<Vec<Way>, String>;
 /// How this place is read. Fails if its name can't be one.
 pub fn ways(at: &Surroundings, id: &SourceId) -> Result<Vec<Way>, String> {
     let name = id.name.as_str();
+    if name.is_empty() && id.kind != Kind::Kernel {
+        return Err(format!("name one of them: {}:NAME; `oomdoctor sources {}` lists them", id.kind, id.kind));
+    }
     match id.kind {
         Kind::Tmux => {
             let mut capture = panes::tmux(at);

@@ -26,7 +26,8 @@ const TARGETS: usize = 52;
 const BESIDE: usize = 24;
 
 /// What is needed first.
-const BY_NEED: [Action; 12] = [
+const BY_NEED: [Action; 13] = [
+    Action::ReadFound,
     Action::End,
     Action::Enter,
     Action::RunAgain,
@@ -154,6 +155,8 @@ fn words<'a>(model: &Model, binding: &'a Binding, columns: usize) -> Option<Cow<
         Action::Works | Action::FailedAgain | Action::Command | Action::Model if !has_failed(model) => None,
         Action::Rules | Action::About | Action::LogThatWorked | Action::Fit if !has_failed(model) => None,
         Action::Recording if model.input.record.is_none() && model.replay.is_none() => None,
+        Action::ReadFound if model.found_failure().is_none() => None,
+        Action::FoundLogs if model.input.log.is_some() || model.aims_at_marks() => None,
         Action::RunAgain if !has_failed(model) || rerun::refused(model).is_some() => None,
         Action::Log if model.input.log.is_none() => None,
         _ => Some(Cow::Borrowed(binding.words)),

@@ -16,6 +16,7 @@ use crate::app::Model;
 use crate::app::action::Action;
 use crate::app::freed::{Chance, Freed};
 use crate::app::model::{Click, Pipe, Target};
+use crate::source::Looked;
 use crate::units::Bytes;
 
 pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, targets: &mut Vec<Target>) {
@@ -130,8 +131,20 @@ fn nothing_yet(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>>
     lines
 }
 
-/// The largest idle process, else where a description stands in for a log.
+/// A log that was found, and the key that reads it.
+fn offered(model: &Model, found: &Looked) -> String {
+    let age = found.ended_at.map_or_else(String::new, |ended| format!(", {} ago", ended.age_at(model.wall)));
+    let failure = found.failure.as_deref().unwrap_or("memory ran out");
+    let (read, list) = (model.key(Action::ReadFound), model.key(Action::FoundLogs));
+    let (failure, place) = (crate::text::harmless(failure), crate::text::harmless(&found.title));
+    format!(" {read} reads the log in {place}{age}: {failure}. {list} lists all.")
+}
+
+/// The failed log that was found, else the largest idle process, else where a description stands in for a log.
 fn beside(model: &Model) -> String {
+    if let Some(found) = model.found_failure() {
+        return offered(model, found);
+    }
     let idle = model.largest_idle().and_then(|row| Some((row.process.used_bytes.value()?, row.process.key()?, row)));
     match idle {
         Some((bytes, key, row)) => format!(

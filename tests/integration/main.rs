@@ -47,5 +47,6 @@ mod sampler;
 mod scenario;
 mod seeds;
 mod session;
+mod sources;
 mod support;
 mod wording;

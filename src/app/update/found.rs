@@ -1,0 +1,82 @@
+//! Owns what becomes of logs that were found on this machine: offered, listed, read.
+
+use super::log;
+use crate::app::effect::Effect;
+use crate::app::model::Model;
+use crate::app::overlay::found::Found;
+use crate::source::{Looked, SourceId};
+use crate::units::WallTime;
+
+/// Looks for logs, once at the start.
+pub fn look_around(model: &mut Model) -> Effect {
+    model.found.is_looking = true;
+    Effect::FindLogs(Vec::new())
+}
+
+/// Opens the list; the places are looked at anew.
+pub(super) fn list(model: &mut Model) -> Option<Effect> {
+    model.open(Found);
+    if model.found.is_looking { None } else { Some(look_around(model)) }
+}
+
+/// Reads the best log that was found, where one shows a failure and none is open.
+pub(super) fn read_best(model: &mut Model) -> Option<Effect> {
+    if let Some(id) = model.found_failure().map(|best| best.id.clone()) {
+        return Some(read(model, id));
+    }
+    list(model)
+}
+
+pub(crate) fn read(model: &mut Model, id: SourceId) -> Effect {
+    model.found.awaited = Some(id.clone());
+    model.say(format!("Reading {}.", crate::text::harmless(&id.to_string())));
+    Effect::ReadFound(id)
+}
+
+/// Places were looked at. Those of kinds that were not asked this time stay.
+pub(super) fn were_found(model: &mut Model, found: Result<Vec<Looked>, String>) {
+    model.found.is_looking = false;
+    let mut new = match found {
+        Ok(found) => found,
+        Err(why) => return model.say(format!("Logs could not be looked for: {why}.")),
+    };
+    let beyond = |looked: &Looked| looked.kind.is_beyond_this_machine();
+    let asked_beyond = new.iter().any(beyond);
+    let old = model.found.places.take().unwrap_or_default();
+    new.extend(old.into_iter().filter(|looked| beyond(looked) != asked_beyond));
+    crate::source::rank(&mut new);
+    model.found.places = Some(new);
+}
+
+/// The log of a place was read. It is opened if the person still waits for it.
+pub(super) fn was_read(
+    model: &mut Model,
+    id: &SourceId,
+    read: Result<(String, Option<WallTime>), String>,
+) -> Option<Effect> {
+    if model.found.awaited.as_ref() != Some(id) {
+        return None;
+    }
+    model.found.awaited = None;
+    let shown = crate::text::harmless(&id.to_string()).into_owned();
+    match read {
+        Ok((text, written)) => {
+            model.notice = None;
+            let effect = log::open(model, text, shown);
+            model.input.crashed_by = written.or(model.input.crashed_by);
+            Some(effect)
+        }
+        Err(why) => {
+            model.say(format!("{shown} could not be read: {why}."));
+            None
+        }
+    }
+}
+
+impl Model {
+    /// The found log that is offered: none once a log is there.
+    pub fn found_failure(&self) -> Option<&Looked> {
+        let is_free = self.input.log.is_none() && self.input.awaited.is_none() && self.input.typing.is_none();
+        if is_free { self.found.best() } else { None }
+    }
+}
