@@ -21,6 +21,9 @@ use unicode_width::UnicodeWidthStr;
 /// What stands, behind how much it was, where a part of a very long log was left out.
 pub const LEFT_OUT: &str = "of this log left out here …";
 
+/// What stands at the end of a compressed log that is cut off or damaged.
+pub const CUT_OFF: &str = "… the compressed file is cut off or damaged here …";
+
 /// The raw text is kept up to here: larger ones are not edited, and twice the text would be too much.
 const RAW_KEPT: usize = 1 << 20;
 
@@ -61,6 +64,11 @@ impl PastedLog {
     /// Whether parts of it were left out before it came here, since it is very long.
     pub fn is_shortened(&self) -> bool {
         memchr::memmem::find(self.text.as_bytes(), LEFT_OUT.as_bytes()).is_some()
+    }
+
+    /// Whether its compressed file was cut off or damaged.
+    pub fn is_cut_off(&self) -> bool {
+        self.text.trim_end().ends_with(CUT_OFF)
     }
 
     /// Whether this was no text ("this looks like a binary file"); such a log has no lines.

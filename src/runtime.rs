@@ -20,6 +20,7 @@ mod run_again;
 pub(crate) mod runs;
 pub(crate) mod snapshots;
 pub mod terminal;
+mod unpack;
 pub mod wake;
 
 use std::fs::File;

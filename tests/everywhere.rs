@@ -63,6 +63,22 @@ fn home() -> tempfile::TempDir {
 }
 
 #[test]
+fn a_compressed_log_is_read_as_the_log_in_it_and_a_cut_is_said() {
+    let home = home();
+    for ending in ["gz", "zst", "xz", "bz2"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/packed").join(format!("crash.log.{ending}"));
+        let found = parsed(&oomdoctor(home.path(), &["diagnose", "--no-live", "--json", path.to_str().unwrap()], ""));
+        assert_eq!((&found["oom"], &found["matches"][0]["line"]), (&"yes".into(), &12_001.into()), "{ending}");
+        let packed = fs::read(&path).unwrap();
+        let cut = home.path().join("cut");
+        fs::write(&cut, &packed[..packed.len() / 2]).unwrap();
+        let of_cut = oomdoctor(home.path(), &["diagnose", "--no-live", cut.to_str().unwrap()], "");
+        assert_eq!(code(&of_cut), 1, "{ending}: the failure is in the part that lacks");
+        assert!(text(&of_cut.stdout).contains("cut off"), "{ending}: {of_cut:?}");
+    }
+}
+
+#[test]
 fn a_log_is_diagnosed_alike_from_a_file_a_pipe_and_with_windows_line_ends() {
     let home = home();
     let path = home.path().join("crash.log");

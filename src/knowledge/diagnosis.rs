@@ -83,6 +83,8 @@ pub struct Diagnosis {
     pub just_stops: Internal<bool>,
     /// Whether parts of a very long log were left out before it was read; line numbers count what was kept.
     pub is_shortened: Internal<bool>,
+    /// Whether the log came out of a compressed file that is cut off or damaged.
+    pub is_cut_off: Internal<bool>,
 }
 
 /// An option that decides how much memory the run takes.

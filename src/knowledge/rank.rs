@@ -73,7 +73,7 @@ pub(crate) fn diagnosis(
 
 /// What is left of a log without a known message: where it ran, if it stops in mid-work.
 fn without_a_match(tables: &Tables, log: &PastedLog) -> Diagnosis {
-    if !stopped::just_stops(log) {
+    if log.is_cut_off() || !stopped::just_stops(log) {
         return Diagnosis::default();
     }
     let run = run::read(&tables.runs, &tables.versions, log, log.line_count(), 0);
@@ -225,7 +225,6 @@ fn answer(
         crashed_at: clock::crashed_at(log, hit.line, now),
         crashed_at_if_utc: clock::crashed_at_if_utc(log, hit.line, now),
         run: Run { stage, told: tells.and_then(|tells| tells.cause).or(limit.map(|limit| limit.cause)), limit, ..run },
-        is_shortened: log.is_shortened(),
         ..Diagnosis::default()
     }
 }

@@ -43,15 +43,19 @@ fn count<'b>(bytes: impl Iterator<Item = &'b u8>, is_counted: fn(u8) -> bool) ->
     bytes.filter(|byte| is_counted(**byte)).count()
 }
 
+const COMPRESSED_TWICE: &str = "data that is compressed twice; unpack it once";
+
 const MAGIC: &[(&[u8], &str)] = &[
     (b"\x7fELF", "a binary program"),
     (b"MZ\x90", "a binary program for Windows"),
     (b"\x89PNG", "a picture"),
     (b"GGUF", "a model; oomdoctor fit reads it"),
     (b"PK\x03\x04", "an archive; unpack it first"),
-    (b"\x1f\x8b", "compressed data; zcat unpacks it"),
-    (b"\xfd7zXZ", "compressed data; xzcat unpacks it"),
-    (b"\x28\xb5\x2f\xfd", "compressed data; zstdcat unpacks it"),
+    // What is compressed once is unpacked before it comes here.
+    (b"\x1f\x8b", COMPRESSED_TWICE),
+    (b"\xfd7zXZ", COMPRESSED_TWICE),
+    (b"\x28\xb5\x2f\xfd", COMPRESSED_TWICE),
+    (b"BZh91AY&SY", COMPRESSED_TWICE),
 ];
 
 /// What is looked at to tell text from other data.
