@@ -109,6 +109,7 @@ pub(crate) mod testing {
                 entry: crate::knowledge::EntryId::PYTORCH_CUDA_OUT_OF_MEMORY,
                 certainty: Certainty::Certain,
                 line: 209,
+                row: 209,
                 text: "torch.OutOfMemoryError: CUDA out of memory.".into(),
             }],
             remark: None,

@@ -6,6 +6,7 @@ mod excerpt;
 mod expression;
 pub(crate) mod prefix;
 mod source;
+mod unfold;
 mod view;
 
 pub use clean::{LOOKED_AT, what_else};
@@ -35,6 +36,8 @@ pub struct PastedLog {
     text: String,
     /// Where each clean line begins in `text`. Small figures: a log may be nothing but line ends.
     starts: Vec<u32>,
+    /// The line of the file that each clean line is from; empty where it is the same.
+    numbers: Vec<u32>,
     binary: bool,
 }
 
@@ -43,9 +46,14 @@ impl PastedLog {
     pub fn new(text: impl Into<String>) -> PastedLog {
         let raw = text.into();
         let kept = (raw.len() <= RAW_KEPT).then(|| raw.clone());
-        let (text, changed) = clean::clean(raw);
+        let (raw, numbers, is_unfolded) = match unfold::unfolded(&raw) {
+            Some(unfolded) => (unfolded.text, unfolded.numbers, true),
+            None => (raw, Vec::new(), false),
+        };
+        let (text, is_cleaned) = clean::clean(raw);
         let starts = line_starts(&text);
-        PastedLog { raw: if changed { kept } else { None }, text, starts, binary: false }
+        let raw = if is_unfolded || is_cleaned { kept } else { None };
+        PastedLog { raw, text, starts, numbers, binary: false }
     }
 
     /// A log out of whatever a file or a pipe held: UTF-8 with or without faults, UTF-16, or no text at all.
@@ -99,6 +107,12 @@ impl PastedLog {
     /// Line `number`, counted from 1, without its line end.
     pub fn line(&self, number: usize) -> Option<&str> {
         self.text.get(self.line_range(number)?)
+    }
+
+    /// The line of the file that line `number` is from: text in JSON or HTML has more lines than the file.
+    pub fn number_in_file(&self, number: usize) -> usize {
+        let index = number.checked_sub(1).and_then(|index| self.numbers.get(index));
+        index.map_or(number, |number| *number as usize)
     }
 
     /// All lines with their numbers.

@@ -181,7 +181,7 @@ fn other_memory(leading: &Finding, finding: &Finding, log: &PastedLog, run: &Run
         && leading.entry.memory != Some(memory);
     (both && apart).then(|| AlsoRanOut {
         memory,
-        line: finding.hit.line,
+        line: log.number_in_file(finding.hit.line),
         limit: limit(tells(finding.entry, log, &finding.hit), finding.entry, run),
     })
 }
@@ -312,7 +312,8 @@ fn matched(finding: &Finding, log: &PastedLog) -> Match {
     Match {
         entry: finding.entry.id,
         certainty: finding.entry.certainty,
-        line: finding.hit.line,
+        line: log.number_in_file(finding.hit.line),
+        row: finding.hit.line,
         text: log.shown_at(finding.hit.line, finding.hit.column),
     }
 }
