@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::{Unfolded, line_ends};
+use super::lines::{Unfolded, line_ends};
 
 /// Elements whose content a page does not show.
 const HIDDEN: [&str; 6] = ["script", "style", "head", "svg", "template", "noscript"];

@@ -8,7 +8,7 @@ mod tests;
 
 use std::ops::Range;
 
-use super::{Unfolded, line_ends};
+use super::lines::{Unfolded, line_ends};
 use crate::log::prefix;
 use record::{List, Member, Value};
 

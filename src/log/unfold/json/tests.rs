@@ -1,3 +1,5 @@
+//! Holds what JSON with a log in it is read as.
+
 use super::super::unfolded;
 use crate::effort;
 use crate::log::PastedLog;
@@ -68,15 +70,16 @@ fn exports_of_log_services_are_their_lines() {
 
 #[test]
 fn a_notebooks_outputs_are_what_it_shows_indented_or_on_one_line() {
-    let notebook = serde_json::json!({"cells": [{
+    let notebook = r#"{"cells": [{
         "cell_type": "code",
         "source": ["x = \"out of memory\"\n", "train()"],
         "outputs": [
             {"name": "stderr", "output_type": "stream", "text": ["epoch 1\n", "half ", "a line\n"]},
             {"data": {"image/png": "iVBO\nRw0K\n", "text/plain": ["<Figure>"]}},
-            {"ename": "E", "evalue": "said twice", "output_type": "error", "traceback": ["\u{1b}[31m---\u{1b}[0m", "in f\n  1 x", "E: said twice"]},
-        ],
-    }]});
+            {"ename": "E", "evalue": "said twice", "traceback": ["\u001b[31m---\u001b[0m", "in f\n  1 x", "E: said twice"]}
+        ]
+    }]}"#;
+    let notebook: serde_json::Value = serde_json::from_str(notebook).unwrap();
     for text in [notebook.to_string(), serde_json::to_string_pretty(&notebook).unwrap()] {
         let found = lines(&text);
         for line in ["epoch 1", "half a line", "<Figure>", "---", "in f", "  1 x", "E: said twice"] {
