@@ -59,7 +59,12 @@ pub fn advise(situation: &Situation<'_>) -> Advice {
     let sentence = headline::headline(&case, &causes, &plan.steps);
     let brief = brief::brief(&case, &causes, &plan.steps);
     let verdict = match case.log.oom {
-        Oom::No => Verdict { sentence, same_machine: case.place.same_machine, ..Verdict::default() },
+        Oom::No => Verdict {
+            sentence,
+            same_machine: case.place.same_machine,
+            notes: notes::cut_off(&case).into_iter().collect(),
+            ..Verdict::default()
+        },
         Oom::Yes | Oom::Maybe => Verdict {
             sentence,
             same_machine: case.place.same_machine,
@@ -104,6 +109,7 @@ pub(crate) mod testing {
                 entry: crate::knowledge::EntryId::PYTORCH_CUDA_OUT_OF_MEMORY,
                 certainty: Certainty::Certain,
                 line: 209,
+                row: 209,
                 text: "torch.OutOfMemoryError: CUDA out of memory.".into(),
             }],
             remark: None,
@@ -114,6 +120,7 @@ pub(crate) mod testing {
             own_options: vec![],
             just_stops: false,
             is_shortened: false,
+            is_cut_off: false,
         }
     }
 }

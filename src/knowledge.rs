@@ -170,6 +170,10 @@ impl KnowledgeBase {
     /// What a log says, read alone. `now` gives the zone to stamps that have none, and the year.
     pub fn diagnose(&self, log: &PastedLog, now: Option<&jiff::Zoned>) -> Diagnosis {
         let hits = self.finder.find(&self.entries, log);
-        rank::diagnosis(&self.entries, &self.tables, log, hits, now)
+        Diagnosis {
+            is_shortened: log.is_shortened(),
+            is_cut_off: log.is_cut_off(),
+            ..rank::diagnosis(&self.entries, &self.tables, log, hits, now)
+        }
     }
 }

@@ -6,7 +6,11 @@ mod excerpt;
 mod expression;
 pub(crate) mod prefix;
 mod source;
+<<<<<<< HEAD
 pub(crate) mod teller;
+=======
+mod unfold;
+>>>>>>> p-containers
 mod view;
 
 pub use clean::{LOOKED_AT, what_else};
@@ -22,6 +26,9 @@ use unicode_width::UnicodeWidthStr;
 /// What stands, behind how much it was, where a part of a very long log was left out.
 pub const LEFT_OUT: &str = "of this log left out here …";
 
+/// What stands at the end of a compressed log that is cut off or damaged.
+pub const CUT_OFF: &str = "… the compressed file is cut off or damaged here …";
+
 /// The raw text is kept up to here: larger ones are not edited, and twice the text would be too much.
 const RAW_KEPT: usize = 1 << 20;
 
@@ -33,6 +40,8 @@ pub struct PastedLog {
     text: String,
     /// Where each clean line begins in `text`. Small figures: a log may be nothing but line ends.
     starts: Vec<u32>,
+    /// The line of the file that each clean line is from; empty where it is the same.
+    numbers: Vec<u32>,
     binary: bool,
 }
 
@@ -41,9 +50,14 @@ impl PastedLog {
     pub fn new(text: impl Into<String>) -> PastedLog {
         let raw = text.into();
         let kept = (raw.len() <= RAW_KEPT).then(|| raw.clone());
-        let (text, changed) = clean::clean(raw);
+        let (raw, numbers, is_unfolded) = match unfold::unfolded(&raw) {
+            Some(unfolded) => (unfolded.text, unfolded.numbers, true),
+            None => (raw, Vec::new(), false),
+        };
+        let (text, is_cleaned) = clean::clean(raw);
         let starts = line_starts(&text);
-        PastedLog { raw: if changed { kept } else { None }, text, starts, binary: false }
+        let raw = if is_unfolded || is_cleaned { kept } else { None };
+        PastedLog { raw, text, starts, numbers, binary: false }
     }
 
     /// A log out of whatever a file or a pipe held: UTF-8 with or without faults, UTF-16, or no text at all.
@@ -62,6 +76,11 @@ impl PastedLog {
     /// Whether parts of it were left out before it came here, since it is very long.
     pub fn is_shortened(&self) -> bool {
         memchr::memmem::find(self.text.as_bytes(), LEFT_OUT.as_bytes()).is_some()
+    }
+
+    /// Whether its compressed file was cut off or damaged.
+    pub fn is_cut_off(&self) -> bool {
+        self.text.trim_end().ends_with(CUT_OFF)
     }
 
     /// Whether this was no text ("this looks like a binary file"); such a log has no lines.
@@ -92,6 +111,12 @@ impl PastedLog {
     /// Line `number`, counted from 1, without its line end.
     pub fn line(&self, number: usize) -> Option<&str> {
         self.text.get(self.line_range(number)?)
+    }
+
+    /// The line of the file that line `number` is from: text in JSON or HTML has more lines than the file.
+    pub fn number_in_file(&self, number: usize) -> usize {
+        let index = number.checked_sub(1).and_then(|index| self.numbers.get(index));
+        index.map_or(number, |number| *number as usize)
     }
 
     /// All lines with their numbers.

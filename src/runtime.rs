@@ -21,6 +21,7 @@ pub(crate) mod runs;
 pub(crate) mod snapshots;
 pub(crate) mod sources;
 pub mod terminal;
+mod unpack;
 pub mod wake;
 
 use std::fs::File;

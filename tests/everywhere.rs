@@ -21,7 +21,7 @@ use std::process::{Command, Output, Stdio};
 
 use oomdoctor::platform::machine;
 use schema::assert_output_valid;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const LOG: &str = "Traceback (most recent call last):
   File \"train.py\", line 6, in <module>
@@ -60,6 +60,58 @@ fn parsed(output: &Output) -> Value {
 
 fn home() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
+}
+
+#[test]
+fn a_compressed_log_is_read_as_the_log_in_it_and_a_cut_is_said() {
+    let home = home();
+    for ending in ["gz", "zst", "xz", "bz2"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/packed").join(format!("crash.log.{ending}"));
+        let found = parsed(&oomdoctor(home.path(), &["diagnose", "--no-live", "--json", path.to_str().unwrap()], ""));
+        assert_eq!((&found["oom"], &found["matches"][0]["line"]), (&"yes".into(), &12_001.into()), "{ending}");
+        let packed = fs::read(&path).unwrap();
+        let cut = home.path().join("cut");
+        fs::write(&cut, &packed[..packed.len() / 2]).unwrap();
+        let of_cut = oomdoctor(home.path(), &["diagnose", "--no-live", cut.to_str().unwrap()], "");
+        assert_eq!(code(&of_cut), 1, "{ending}: the failure is in the part that lacks");
+        assert!(text(&of_cut.stdout).contains("cut off"), "{ending}: {of_cut:?}");
+    }
+}
+
+/// What `diagnose` finds, and the number of the decisive line.
+fn facts_and_line(home: &Path, bytes: &[u8]) -> (Value, u64) {
+    let path = home.join("log");
+    fs::write(&path, bytes).unwrap();
+    let found = parsed(&oomdoctor(home, &["diagnose", "--no-live", "--json", path.to_str().unwrap()], ""));
+    (found["facts"].clone(), found["matches"][0]["line"].as_u64().unwrap())
+}
+
+#[test]
+fn a_log_is_read_alike_in_json_in_a_page_and_in_other_encodings() {
+    let home = home();
+    let (facts, line) = facts_and_line(home.path(), LOG.as_bytes());
+    assert_eq!((&facts["other_processes"][0]["pid"], line), (&4242.into(), 3));
+    let of_container: String =
+        LOG.lines().map(|line| json!({"log": format!("{line}\n"), "stream": "stderr"}).to_string() + "\n").collect();
+    let notebook = json!({"cells": [{"outputs": [{"output_type": "stream", "text": LOG.split_inclusive('\n').collect::<Vec<_>>()}]}]});
+    let indented = serde_json::to_string_pretty(&notebook).unwrap();
+    let of_output = indented.lines().position(|line| line.contains("OutOfMemoryError")).unwrap() as u64 + 1;
+    let escaped =
+        LOG.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;").replace("CUDA out", "CUDA <b>out</b>");
+    let page = format!("<!DOCTYPE html>\n<html><body>\n<pre>{escaped}</pre></body></html>\n");
+    let wide: Vec<u8> = LOG.replace('\n', "\r\n").encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let in_a_code_page = [LOG.as_bytes(), b"F\xfcr mehr Gr\xf6\xdfe\r\n"].concat();
+    let forms: [(&str, Vec<u8>, u64); 6] = [
+        ("a container's log", of_container.into(), 3),
+        ("a notebook", indented.into(), of_output),
+        ("a notebook on one line", notebook.to_string().into(), 1),
+        ("a page", page.into(), 5),
+        ("UTF-16 without a mark", wide, 3),
+        ("a code page", in_a_code_page, 3),
+    ];
+    for (name, bytes, line) in forms {
+        assert_eq!(facts_and_line(home.path(), &bytes), (facts.clone(), line), "{name}");
+    }
 }
 
 #[test]

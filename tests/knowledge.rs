@@ -89,7 +89,7 @@ fn figures_point_to_their_place_in_the_log() {
     );
     let diagnosis = KnowledgeBase::built_in().unwrap().diagnose(&log, None);
     let figure = diagnosis.figures.iter().find(|figure| figure.key == "requested_bytes").unwrap();
-    assert_eq!(log.line(figure.line).unwrap().get(figure.span.clone()), Some("2.00 GiB"));
+    assert_eq!(log.line(figure.row).unwrap().get(figure.span.clone()), Some("2.00 GiB"));
 }
 
 #[test]

@@ -16,6 +16,7 @@ pub(crate) fn notes(case: &Case<'_>, is_hopeless: bool) -> Vec<String> {
     let notes = [
         first_failure(&case.log.facts, case.log.run.others.unwrap_or_default()),
         shortened(case),
+        cut_off(case),
         limit(case),
         contradiction(&case.log.facts),
         on_other_gpus(case),
@@ -65,6 +66,12 @@ fn others_ended(others: Others, kind: &str) -> String {
 fn shortened(case: &Case<'_>) -> Option<String> {
     let said = "The log is long: parts that say nothing of memory were left out, and line numbers count what was kept.";
     case.log.is_shortened.then(|| said.to_owned())
+}
+
+/// What follows the end of a damaged file is unknown.
+pub(super) fn cut_off(case: &Case<'_>) -> Option<String> {
+    let said = "The compressed file is cut off or damaged: only what comes before that was read.";
+    case.log.is_cut_off.then(|| said.to_owned())
 }
 
 /// Who sets the limit that was reached, and the command that shows it.

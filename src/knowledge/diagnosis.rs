@@ -18,20 +18,23 @@ use crate::units::WallTime;
 pub struct Figure {
     /// The fact's key, such as `requested_bytes`.
     pub key: &'static str,
-    /// The line as the user sees it, counted from 1.
-    pub line: usize,
+    /// The line among those that are shown, counted from 1.
+    pub row: usize,
     /// Byte range within that clean line's text.
     pub span: Range<usize>,
 }
 
 /// An entry that matched.
+#[serde_with::apply(Internal => #[serde(skip)])]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Match {
     /// The entry's id, such as `pytorch/cuda-out-of-memory`.
     pub entry: EntryId,
     pub certainty: Certainty,
-    /// The number of the decisive line, counted from 1.
+    /// The number of the decisive line in the file, counted from 1.
     pub line: usize,
+    /// Its number among the lines that are shown; text in JSON or HTML has more lines than the file.
+    pub row: Internal<usize>,
     /// That line, without control characters.
     pub text: String,
 }
@@ -83,6 +86,8 @@ pub struct Diagnosis {
     pub just_stops: Internal<bool>,
     /// Whether parts of a very long log were left out before it was read; line numbers count what was kept.
     pub is_shortened: Internal<bool>,
+    /// Whether the log came out of a compressed file that is cut off or damaged.
+    pub is_cut_off: Internal<bool>,
 }
 
 /// An option that decides how much memory the run takes.

@@ -71,10 +71,19 @@ fn is_guide(text: &str) -> bool {
 
 /// A program's source as a whole.
 fn is_program(text: &str) -> bool {
+    if is_json(text) {
+        return false;
+    }
     let lines: Vec<&str> = lines(text).filter(|line| !line.trim().is_empty()).collect();
     let (code, plain) = shares(&lines);
     let opens = lines.first().is_some_and(|line| is_code(line) || is_plain(line));
     opens && lines.len() >= 25 && code * 5 >= lines.len() * 2 && (code + plain) * 4 >= lines.len() * 3
+}
+
+/// Whether the text begins as JSON does, which is indented like a program.
+fn is_json(text: &str) -> bool {
+    let inside = text.trim_start().strip_prefix(['{', '[']);
+    inside.is_some_and(|inside| inside.trim_start().starts_with(['"', '{', '[']))
 }
 
 /// How many of the lines are surely code, and how many others may be.

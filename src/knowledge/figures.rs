@@ -141,7 +141,7 @@ impl Figures {
         };
         let pair = matches!(capture.key, "other_pid" | "other_bytes");
         if let (true, Some((line, span))) = (set || pair, view.span(offset + found.start()..offset + found.end())) {
-            self.places.push(Figure { key: capture.key, line, span });
+            self.places.push(Figure { key: capture.key, row: line, span });
         }
     }
 

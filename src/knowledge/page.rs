@@ -25,8 +25,8 @@ pub enum Tone {
 pub struct Page {
     /// The entry's id; empty for the glossary.
     pub id: String,
-    /// The line of the log that it speaks of, from 1, where there is one.
-    pub line: Option<usize>,
+    /// The shown line of the log that it speaks of, from 1, where there is one.
+    pub row: Option<usize>,
     paragraphs: Vec<(Tone, String)>,
 }
 
@@ -131,7 +131,7 @@ pub fn of_matches(base: &KnowledgeBase, diagnosis: &Diagnosis) -> Vec<Page> {
         if let Some(entry) =
             base.entry(found.entry).filter(|entry| pages.iter().all(|page| page.id != entry.id.as_str()))
         {
-            pages.push(Page { line: Some(found.line), ..of_entry(base, entry) });
+            pages.push(Page { row: Some(found.row), ..of_entry(base, entry) });
         }
     }
     pages

@@ -217,10 +217,16 @@ fn is_listed(log: &PastedLog, number: usize, line: &str) -> bool {
         && beside.iter().any(|near| log.brief(*near).is_some_and(|line| shows("quoted_name", line)))
 }
 
-/// How many of the lines around are statements of a program.
+/// How many of the lines around are statements of a program. A brace that ends a block of a program ends an object of JSON,
+/// too.
 fn statements(log: &PastedLog, number: usize) -> usize {
-    let near = number.saturating_sub(NEAR).max(1)..=number + NEAR;
-    near.filter(|near| *near != number && is_statement(log, *near)).count()
+    let near = (number.saturating_sub(NEAR).max(1)..=number + NEAR).filter(|near| *near != number);
+    let is_member = log.brief(number).is_some_and(|line| shows("quoted_member", line));
+    near.filter(|near| is_statement(log, *near) && !(is_member && ends_object(log, *near))).count()
+}
+
+fn ends_object(log: &PastedLog, number: usize) -> bool {
+    log.brief(number).is_some_and(|line| line.trim() == "}")
 }
 
 /// Whether the comment's lines stand below a statement, or right above one.

@@ -151,7 +151,7 @@ fn places<'o, 'a: 'o>(findings: impl Iterator<Item = &'o (bool, Finding<'a>)>, h
 
 /// What is left of a log without a known message: where it ran, if it stops in mid-work.
 fn without_a_match(tables: &Tables, log: &PastedLog) -> Diagnosis {
-    if !stopped::just_stops(log) {
+    if log.is_cut_off() || !stopped::just_stops(log) {
         return Diagnosis::default();
     }
     let run = run::read(&tables.runs, &tables.versions, log, log.line_count(), 0);
@@ -267,7 +267,7 @@ fn other_memory(leading: &Finding, finding: &Finding, log: &PastedLog, run: &Run
         && leading.entry.memory != Some(memory);
     (both && apart).then(|| AlsoRanOut {
         memory,
-        line: finding.hit.line,
+        line: log.number_in_file(finding.hit.line),
         limit: limit(tells(finding.entry, log, &finding.hit), finding.entry, run),
     })
 }
@@ -311,7 +311,6 @@ fn answer(
         crashed_at: clock::crashed_at(log, hit.line, now),
         crashed_at_if_utc: clock::crashed_at_if_utc(log, hit.line, now),
         run: Run { stage, told: tells.and_then(|tells| tells.cause).or(limit.map(|limit| limit.cause)), limit, ..run },
-        is_shortened: log.is_shortened(),
         ..Diagnosis::default()
     }
 }
@@ -399,7 +398,8 @@ fn matched(finding: &Finding, log: &PastedLog) -> Match {
     Match {
         entry: finding.entry.id,
         certainty: finding.entry.certainty,
-        line: finding.hit.line,
+        line: log.number_in_file(finding.hit.line),
+        row: finding.hit.line,
         text: log.shown_at(finding.hit.line, finding.hit.column),
     }
 }

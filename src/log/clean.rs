@@ -16,7 +16,28 @@ pub(super) fn decode(bytes: Vec<u8>) -> Option<String> {
     if looks_binary(&bytes) {
         return None;
     }
-    Some(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+    Some(String::from_utf8(bytes).unwrap_or_else(|error| with_faults(error.as_bytes())))
+}
+
+/// What Windows' code page for western languages has at 0x80 and above, where it differs from Unicode.
+const WINDOWS_1252: [char; 32] = [
+    '€', '\u{fffd}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{fffd}', 'Ž', '\u{fffd}', '\u{fffd}',
+    '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{fffd}', 'ž', 'Ÿ',
+];
+
+/// Text that is not all UTF-8: of Windows' code page where more of it is none than is some, as a console prints it.
+fn with_faults(bytes: &[u8]) -> String {
+    let (mut faults, mut characters) = (0, 0);
+    for part in bytes.utf8_chunks() {
+        characters += part.valid().chars().filter(|character| !character.is_ascii()).count();
+        // A character that is cut off at the end of a line or of the text shows nothing.
+        faults += usize::from(part.invalid().len() == 1);
+    }
+    if faults <= characters {
+        return String::from_utf8_lossy(bytes).into_owned();
+    }
+    let of_page = |byte: &u8| WINDOWS_1252.get(usize::from(byte.wrapping_sub(0x80))).copied();
+    bytes.iter().map(|byte| of_page(byte).unwrap_or(char::from(*byte))).collect()
 }
 
 /// UTF-16 with its mark (what PowerShell's `>` writes), or without one where every other byte is NUL.
@@ -43,15 +64,19 @@ fn count<'b>(bytes: impl Iterator<Item = &'b u8>, is_counted: fn(u8) -> bool) ->
     bytes.filter(|byte| is_counted(**byte)).count()
 }
 
+const COMPRESSED_TWICE: &str = "data that is compressed twice; unpack it once";
+
 const MAGIC: &[(&[u8], &str)] = &[
     (b"\x7fELF", "a binary program"),
     (b"MZ\x90", "a binary program for Windows"),
     (b"\x89PNG", "a picture"),
     (b"GGUF", "a model; oomdoctor fit reads it"),
     (b"PK\x03\x04", "an archive; unpack it first"),
-    (b"\x1f\x8b", "compressed data; zcat unpacks it"),
-    (b"\xfd7zXZ", "compressed data; xzcat unpacks it"),
-    (b"\x28\xb5\x2f\xfd", "compressed data; zstdcat unpacks it"),
+    // What is compressed once is unpacked before it comes here.
+    (b"\x1f\x8b", COMPRESSED_TWICE),
+    (b"\xfd7zXZ", COMPRESSED_TWICE),
+    (b"\x28\xb5\x2f\xfd", COMPRESSED_TWICE),
+    (b"BZh91AY&SY", COMPRESSED_TWICE),
 ];
 
 /// What is looked at to tell text from other data.
@@ -77,7 +102,9 @@ fn looks_binary(bytes: &[u8]) -> bool {
     }
     let odd = count(head.iter(), |byte| byte < 0x20 && !matches!(byte, 0 | 8 | b'\t' | b'\n' | 12 | b'\r' | 0x1b));
     let invalid = String::from_utf8_lossy(head).chars().filter(|c| *c == char::REPLACEMENT_CHARACTER).count();
-    (odd + invalid).saturating_sub(4) * 20 > others
+    // Text in a code page has no controls; other data has as many as any byte.
+    let faults = if odd * 100 > others { invalid } else { 0 };
+    (odd + faults).saturating_sub(4) * 20 > others
 }
 
 /// How much is cleaned at once, in whole lines: of a large log no second copy is made.
@@ -236,6 +263,18 @@ fn without_spelled_colours(raw: &str, has_bare_colours: bool) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_in_windows_code_page_is_text() {
+        let console = b"Gr\xf6\xdfe \x93zu gro\xdf\x94 \x96 nicht gen\xfcgend Arbeitsspeicher\r\n".to_vec();
+        assert_eq!(decode(console).unwrap(), "Größe “zu groß” – nicht genügend Arbeitsspeicher\r\n");
+        let chinese = b"\xc4\xda\xb4\xe6\xb2\xbb\xd7\xe3: MemoryError\r\n".repeat(9);
+        assert!(decode(chinese).unwrap().ends_with(": MemoryError\r\n"));
+        let with_a_fault = "größer \u{2588}".bytes().chain(*b"\xff x").collect();
+        assert_eq!(decode(with_a_fault).unwrap(), "größer █\u{fffd} x");
+        let noise = (0..4000_u32).map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
+        assert_eq!(decode(noise), None);
+    }
 
     #[test]
     fn terminal_sequences_go() {

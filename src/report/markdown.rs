@@ -150,7 +150,7 @@ fn learned(paper: &Paper<'_>, mut names: Names, shown: &[(usize, String)], text:
 
 /// The lines around the matching ones, and some more beside them; number 0 stands for a gap.
 fn excerpt(log: &PastedLog, matches: &[Match], more: usize) -> Vec<(usize, String)> {
-    let mut matching: Vec<usize> = matches.iter().take(MATCHES).map(|found| found.line).collect();
+    let mut matching: Vec<usize> = matches.iter().take(MATCHES).map(|found| found.row).collect();
     if matching.is_empty() {
         matching.push(log.line_count());
     }
@@ -223,11 +223,13 @@ impl Writer<'_> {
         for found in matches.iter().take(MATCHES) {
             part += &format!("\nLine {}: `{}`", found.line, found.entry);
         }
-        let leading = matches.first().map(|found| found.line);
+        let leading = matches.first().map(|found| found.row);
         let lines = excerpt.iter().map(|(number, line)| match *number {
             0 => "   …".to_owned(),
-            number if Some(number) == leading => format!("> {number:>6}  {}", cut(line, WIDTH)),
-            number => format!("  {number:>6}  {}", cut(line, WIDTH)),
+            row => {
+                let mark = if Some(row) == leading { ">" } else { " " };
+                format!("{mark} {:>6}  {}", paper.log.number_in_file(row), cut(line, WIDTH))
+            }
         });
         part + &format!("\n\n{}", fenced("text", &lines.collect::<Vec<_>>().join("\n")))
     }

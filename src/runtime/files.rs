@@ -1,5 +1,6 @@
 //! Owns getting logs in from files and pipes without holding all of a huge one: the first and the last part are kept,
 //! and of what lies between, the blocks that hold a word some entry looks for. What was dropped is said in the text.
+//! Compressed logs are unpacked on the way.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -7,6 +8,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::thread;
 
+use super::unpack::{Unpacked, is_compressed_file};
 use crate::log::{LEFT_OUT, LOOKED_AT, what_else};
 use crate::platform::here;
 
@@ -196,7 +198,7 @@ fn end_with_a_character(bytes: &mut Vec<u8>) {
 /// threads can look through what lies between.
 pub fn read_file(mut file: File, telling: impl Fn(&[u8]) -> bool + Sync) -> io::Result<Vec<u8>> {
     let size = file.metadata().map_or(0, |metadata| if metadata.is_file() { metadata.len() } else { 0 });
-    if size <= (HEAD + TAIL + BLOCK) as u64 {
+    if size <= (HEAD + TAIL + BLOCK) as u64 || is_compressed_file(&file) {
         return read_all(file, telling);
     }
     let mut whole = Vec::with_capacity(HEAD + MIDDLE + TAIL);
@@ -283,12 +285,12 @@ pub fn shortened(text: String, telling: impl Fn(&[u8]) -> bool) -> String {
     String::from_utf8(keeper.bytes()).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// Reads all of the source and keeps what `Keeper` keeps. If the beginning is no text, only that is read:
+/// Reads all of the source, unpacked, and keeps what `Keeper` keeps. If the beginning is no text, only that is read:
 /// the source may never end.
 pub fn read_all(source: impl Read, telling: impl Fn(&[u8]) -> bool) -> io::Result<Vec<u8>> {
     let mut keeper = Keeper::new(telling);
     let mut looked = false;
-    each_block(source, |block| {
+    each_block(Unpacked::of(source)?, |block| {
         keeper.push(block);
         let looks_now = keeper.head.len() >= LOOKED_AT && !std::mem::replace(&mut looked, true);
         !(looks_now && what_else(&keeper.head).is_some())
@@ -312,6 +314,8 @@ pub(super) fn each_block(mut source: impl Read, mut take: impl FnMut(&[u8]) -> b
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     #[test]
@@ -325,13 +329,31 @@ mod tests {
         // Would not end.
         let read = read_all(io::repeat(0), |_| false).unwrap();
         assert!(read.len() >= LOOKED_AT && read.len() < 1 << 20, "{}", read.len());
-        let compressed = [b"\x1f\x8b\x08".as_slice(), &[b'x'; HEAD + TAIL + 2 * BLOCK]].concat();
+        let program = [b"\x7fELF".as_slice(), &[b'x'; HEAD + TAIL + 2 * BLOCK]].concat();
         let path = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(path.path(), &compressed).unwrap();
+        std::fs::write(path.path(), &program).unwrap();
         assert_eq!(read_file(File::open(path.path()).unwrap(), |_| true).unwrap().len(), HEAD);
         // A wide text has a NUL in every other byte.
         let wide: Vec<u8> = "Killed\n".repeat(40_000).encode_utf16().flat_map(u16::to_le_bytes).collect();
         assert_eq!(read_all(&wide[..], |_| false).unwrap().len(), wide.len());
+    }
+
+    #[test]
+    fn a_bomb_takes_neither_memory_nor_time() {
+        // 10 GB of zeros, as 10,000 members of a MB each.
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        packer.write_all(&vec![0; 1 << 20]).unwrap();
+        let zeros = packer.finish().unwrap().repeat(10_000);
+        let kept = read_all(&zeros[..], |_| true).unwrap();
+        assert!(kept.len() <= LOOKED_AT + BLOCK, "{}", kept.len());
+        // Of a text, the ends and what tells something are kept.
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        packer.write_all(&b"step\n".repeat(1 << 19)).unwrap();
+        let steps = packer.finish().unwrap().repeat(20);
+        let path = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(path.path(), steps).unwrap();
+        let kept = read_file(File::open(path.path()).unwrap(), |_| false).unwrap();
+        assert!(kept.starts_with(b"step\n") && kept.ends_with(b"step\n") && kept.len() < HEAD + TAIL + 2 * BLOCK);
     }
 
     #[test]

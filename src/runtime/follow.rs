@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use super::files::each_block;
 use super::reader::Desk;
+use super::unpack::is_compressed_file;
 use super::wake::{Tell, Wake};
 use crate::app::Msg;
 use crate::app::model::Change;
@@ -36,8 +37,11 @@ fn look(path: &Path) -> Option<Look> {
     Some(Look { file, length: metadata.len(), written: metadata.modified().ok() })
 }
 
-/// Tells of every change from now on, but not while the last reading is still under way.
+/// Tells of every change from now on, but not while the last reading is still under way. A compressed log is complete.
 pub(crate) fn follow(path: PathBuf, wakes: Sender<Wake>, desk: Desk) -> io::Result<()> {
+    if regular::open(&path).is_ok_and(|file| is_compressed_file(&file)) {
+        return Ok(());
+    }
     // The first look comes before the file is read: a change in between is reported, and at worst read twice.
     let mut before = look(&path);
     thread::Builder::new().name("follow".into()).spawn(move || {

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::files::{Keeper, read_file};
+use super::files::{Keeper, read_all, read_file};
+use super::unpack::{is_compressed, may_be_compressed};
 use super::wake::{Tell, Wake};
 use crate::app::Msg;
 use crate::app::again::Progress;
@@ -298,10 +299,15 @@ const PACE: Duration = Duration::from_millis(300);
 pub(crate) fn read_pipe(input: File, wakes: Sender<Wake>, telling: Telling, desk: Desk) -> io::Result<()> {
     thread::Builder::new().name("pipe".into()).spawn(move || {
         let mut input = here::Pipe::new(input);
+        let head = head_of(&mut input);
+        if is_compressed(&head) {
+            return read_compressed(head, input, &telling, &wakes);
+        }
         let mut keeper = Keeper::new(|block: &[u8]| telling.may_matter(block));
         let mut block = vec![0; 64 << 10];
         let mut sent = Instant::now();
-        let mut unsent = false;
+        let mut unsent = !head.is_empty();
+        keeper.push(&head);
         loop {
             let (bytes, closed) = match next_block(&mut input, &mut block, unsent.then_some(PACE)) {
                 Some(0) => (0, true),
@@ -324,11 +330,66 @@ pub(crate) fn read_pipe(input: File, wakes: Sender<Wake>, telling: Telling, desk
     Ok(())
 }
 
+/// The first bytes of a pipe: so many that a compressed log can be told.
+fn head_of(input: &mut here::Pipe) -> Vec<u8> {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while head.is_empty() || may_be_compressed(&head) {
+        match next_block(input, &mut byte, None) {
+            Some(0) => break,
+            Some(_) => head.extend_from_slice(&byte),
+            None => {}
+        }
+    }
+    head
+}
+
+/// Passes on a compressed log once all of it came: it was written before, so nobody waits for its next line.
+fn read_compressed(head: Vec<u8>, input: here::Pipe, telling: &Telling, wakes: &Sender<Wake>) {
+    let rest = Awaited { pipe: input, said: true, since: Instant::now(), say: || {} };
+    let read = read_all(io::Cursor::new(head).chain(rest), |block| telling.may_matter(block));
+    let (text, trouble) = match read {
+        Ok(bytes) => (PastedLog::decode(bytes), None),
+        Err(error) => (Some(String::new()), Some(format!("The pipe can't be read: {error}"))),
+    };
+    wakes.tell(Msg::Stdin { text, closed: true });
+    if let Some(trouble) = trouble {
+        wakes.trouble(trouble);
+    }
+}
+
 /// Reads what comes; `Some(0)` at the end, `None` where nothing came in time.
 fn next_block(input: &mut here::Pipe, block: &mut [u8], patience: Option<Duration>) -> Option<usize> {
     match input.read_within(block, patience) {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => None,
         Ok(count) => count,
         Err(_) => Some(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// The first text that comes through a pipe holding this.
+    fn first_of_pipe(bytes: &[u8]) -> Option<String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), bytes).unwrap();
+        let (wakes, heard) = mpsc::channel();
+        read_pipe(File::open(file.path()).unwrap(), wakes, Telling::default(), Desk::default()).unwrap();
+        heard.iter().find_map(|wake| match wake {
+            Wake::Msg(Msg::Stdin { text, closed: true }) => text,
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn a_compressed_log_is_unpacked_on_its_way_through_a_pipe() {
+        let packed = include_bytes!("../../tests/packed/crash.log.bz2");
+        assert!(first_of_pipe(packed).unwrap().ends_with("CUDA out of memory. Tried to allocate 2.00 GiB\n"));
+        assert_eq!(first_of_pipe(b"BZh is no magic\n").unwrap(), "BZh is no magic\n");
+        assert_eq!(first_of_pipe(b"B").unwrap(), "B");
     }
 }

@@ -27,8 +27,8 @@ const BESIDE: usize = 24;
 
 /// What is needed first.
 const BY_NEED: [Action; 13] = [
-    Action::ReadFound,
     Action::End,
+    Action::ReadFound,
     Action::Enter,
     Action::RunAgain,
     Action::Works,

@@ -152,20 +152,22 @@ fn lines(model: &Model, theme: &Theme, log: &PastedLog, area: Rect) -> Vec<Line<
 
 fn log_line(model: &Model, theme: &Theme, number: usize, text: &str, width: usize) -> Vec<Line<'static>> {
     let diagnosis = model.input.diagnosis.as_ref();
-    let decisive = diagnosis.and_then(|d| d.matches.first()).is_some_and(|found| found.line == number);
+    let decisive = diagnosis.and_then(|d| d.matches.first()).is_some_and(|found| found.row == number);
     let base = if decisive { theme.decisive } else { Style::new() };
     let searched = !model.input.search.is_empty() && text.to_lowercase().contains(&model.input.search.to_lowercase());
     let base = if searched { base.patch(theme.selected) } else { base };
     let marker = if decisive { theme.sign("▶", ">") } else { " " };
     let gutter = if decisive { base } else { theme.quiet };
     let mut shown = Vec::new();
+    let log = model.input.log.as_ref();
+    let in_file = log.map_or(number, |log| log.number_in_file(number));
     let start = if searched { 0 } else { start_of_message(text, width) };
     let mut pieces = styled(diagnosis, theme, number, (text, start), base);
     if start > 0 {
         pieces.insert(0, (theme.sign("…", "~").to_owned(), theme.quiet));
     }
     for (row, line) in broken(&pieces, width).into_iter().enumerate() {
-        let label = if row == 0 { format!("{marker}{number:>5} ") } else { " ".repeat(GUTTER) };
+        let label = if row == 0 { format!("{marker}{in_file:>5} ") } else { " ".repeat(GUTTER) };
         let mut spans = vec![Span::styled(label, gutter)];
         spans.extend(line.spans);
         shown.push(Line::from(spans));
@@ -191,7 +193,7 @@ fn styled(
     let mut spans: Vec<_> = diagnosis
         .into_iter()
         .flat_map(|d| &d.figures)
-        .filter(|figure| figure.line == number)
+        .filter(|figure| figure.row == number)
         .map(|figure| figure.span.clone())
         .collect();
     spans.sort_by_key(|span| span.start);

@@ -61,7 +61,7 @@ pub fn log(data: &[u8]) {
         assert!((1..=log.line_count()).contains(&found.line));
     }
     for figure in &diagnosis.figures {
-        assert!(log.line(figure.line).is_some_and(|line| line.get(figure.span.clone()).is_some()), "{figure:?}");
+        assert!(log.line(figure.row).is_some_and(|line| line.get(figure.span.clone()).is_some()), "{figure:?}");
     }
     let fixes = BASE.leading_fixes(&diagnosis);
     let advice = advise(&Situation { fixes: &fixes, ..Situation::alone(&diagnosis) });

@@ -63,7 +63,7 @@ pub(crate) fn go_to_hit(model: &mut Model, is_forward: bool) {
 
 /// Shows the line of the log that this page is about.
 pub(crate) fn show_page(model: &mut Model, which: usize) {
-    let line = model.input.pages.get(which).and_then(|page| page.line);
+    let line = model.input.pages.get(which).and_then(|page| page.row);
     model.focus = Region::Input;
     model.input.top = line.map(|line| top_for(model, line));
 }
@@ -75,7 +75,7 @@ pub(super) fn decisive_line(model: &Model) -> Option<String> {
 
 /// The first line to show, counted from 0: the decisive line is a third down.
 pub(crate) fn decisive_top(model: &Model) -> usize {
-    let line = model.input.diagnosis.as_ref().and_then(|d| d.matches.first()).map_or(1, |found| found.line);
+    let line = model.input.diagnosis.as_ref().and_then(|d| d.matches.first()).map_or(1, |found| found.row);
     top_for(model, line)
 }
 

@@ -235,7 +235,8 @@ fn ended_with(rule: &RunRule, rules: &[RunRule], log: &PastedLog, failure: usize
     let has_stepped = rules.iter().any(|other| is_of_step(other) && last(other, between).is_some());
     let text = tail.get(exception.clone())?;
     let is_of_memory = ["emory", "CUDA", "HIP", "NCCL", "ALLOC", "worker"].into_iter().any(|word| text.contains(word));
-    (has_stepped && !is_of_memory).then(|| (text.trim().to_owned(), log.line_at(from + exception.start)))
+    (has_stepped && !is_of_memory)
+        .then(|| (text.trim().to_owned(), log.number_in_file(log.line_at(from + exception.start))))
 }
 
 fn is_of_step(rule: &RunRule) -> bool {
