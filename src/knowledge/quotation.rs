@@ -146,10 +146,8 @@ fn is_in_backticks(before: &str, after: &str) -> bool {
 
 /// Whether a backtick before this text opened a name, as in Ruby's frames and GNU's messages: "in `read': …".
 fn is_frame(since: &str) -> bool {
-    let name = since.split_once('\'').map(|(name, _)| name);
-    name.is_some_and(|name| {
-        !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_ ()<>?!=.:/-".contains(c))
-    })
+    let name = since.split_once("':").map(|(name, _)| name);
+    name.is_some_and(|name| name.chars().all(|c| c.is_alphanumeric() || "_ ()<>?!=.:/-".contains(c)))
 }
 
 /// Bytes of prose that are read before and after a quotation.
