@@ -6,11 +6,8 @@ mod excerpt;
 mod expression;
 pub(crate) mod prefix;
 mod source;
-<<<<<<< HEAD
 pub(crate) mod teller;
-=======
 mod unfold;
->>>>>>> p-containers
 mod view;
 
 pub use clean::{LOOKED_AT, what_else};

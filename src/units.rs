@@ -80,7 +80,13 @@ impl Bytes {
 
     /// Reads a number printed without its unit, which is `multiplier` bytes.
     pub fn parse_number(number: &str, multiplier: u64) -> Option<Bytes> {
-        let digits: String = number.chars().filter(|c| *c != ',').collect();
+        let digits: String = match number.split_once(',') {
+            // Thousands stand in threes: one comma before one or two digits is a decimal one ("2,50 GiB").
+            Some((whole, part)) if (1..=2).contains(&part.len()) && part.chars().all(|c| c.is_ascii_digit()) => {
+                format!("{whole}.{part}")
+            }
+            _ => number.chars().filter(|c| *c != ',').collect(),
+        };
         let digits = digits.trim_end_matches('.');
         if let Ok(whole) = digits.parse::<u64>() {
             return whole.checked_mul(multiplier).map(Bytes);
@@ -106,11 +112,12 @@ fn multiplier(unit: &str, base: UnitBase) -> Option<u64> {
         (u, UnitBase::Decimal) if !u.contains('i') => 1000,
         _ => 1024,
     };
+    // French programs count in octets: Ko, Mo, Go.
     let power = match lower.as_str() {
-        "k" | "kb" | "ki" | "kib" => 1,
-        "m" | "mb" | "mi" | "mib" => 2,
-        "g" | "gb" | "gi" | "gib" => 3,
-        "t" | "tb" | "ti" | "tib" => 4,
+        "k" | "kb" | "ko" | "ki" | "kib" => 1,
+        "m" | "mb" | "mo" | "mi" | "mib" => 2,
+        "g" | "gb" | "go" | "gi" | "gib" => 3,
+        "t" | "tb" | "to" | "ti" | "tib" => 4,
         "p" | "pb" | "pi" | "pib" => 5,
         "e" | "eb" | "ei" | "eib" => 6,
         _ => return None,
@@ -187,6 +194,8 @@ mod tests {
             ("512 bytes", 512),
             ("300.00 MB", 300 << 20),
             ("12,345 kB", 12_345 << 10),
+            ("2,50 GiB", 5 << 29),
+            ("1,5 Go", 3 << 29),
             ("1073741824", 1 << 30),
             ("20.00 KiB", 20 << 10),
         ];

@@ -140,3 +140,39 @@ fn an_error_raised_by_jax_is_not_attributed_to_tensorflow() {
         assert_eq!((diagnosis.raised_by.as_deref(), diagnosis.program.as_deref()), (Some("jax"), Some("jax")), "{log}");
     }
 }
+
+#[test]
+fn whoever_prints_a_message_that_many_programs_print_is_named() {
+    for (log, raised_by, program) in [
+        // The line itself, whatever runs it.
+        (
+            "nextflow run align.nf\n[bwt_restore_sa] Failed to allocate 2048 bytes at bwt.c line 9: Cannot allocate memory",
+            "bwa",
+            "bwa",
+        ),
+        // A line beside it.
+        (
+            "mygraph v1\nhashing: Failed attempt to allocate 4096000000bytes;\nyou may not have enough free memory to load this database.",
+            "kraken2",
+            "kraken2",
+        ),
+        // What runs other people's code does not say which program that was.
+        ("NoMemoryError: failed to allocate memory\n  /srv/site/_plugins/tags.rb:12:in `read'", "ruby", "ruby"),
+        ("packer: Cannot allocate memory", "packer", "packer"),
+        // No word of a message, no allocator and no source file is a program.
+        ("memory: Cannot allocate memory", "glibc", "glibc"),
+        ("grid.cpp: Cannot allocate memory", "glibc", "glibc"),
+    ] {
+        let diagnosis = diagnose(log);
+        assert_eq!(diagnosis.raised_by.as_deref(), Some(raised_by), "{log}");
+        assert_eq!(diagnosis.program.as_deref(), Some(program), "{log}");
+    }
+}
+
+#[test]
+fn an_impossible_size_stays_the_cause_of_what_follows_it() {
+    let broken = "ERROR: CudaCustomAllocator out of memory\n [requestedSpace: 9223372036854775808 B]";
+    let follows = format!("{broken}\nERROR:\nYou ran out of memory on the GPU(s).");
+    assert_eq!(diagnose(&follows).oom, Oom::Maybe);
+    assert_eq!(diagnose(&follows.replace("9223372036854775808", "922337203")).oom, Oom::Yes);
+}

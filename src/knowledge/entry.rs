@@ -66,6 +66,9 @@ pub struct Entry {
     pub tells: Vec<Tells>,
     /// Whether it counts only if no other entry matches nearby: for wordings that no entry knows.
     pub fallback: bool,
+    /// Whether many programs print such messages: whose code prints this one follows from what `prints` says in
+    /// `knowledge/programs.ron`, or from a name before the message. `raised_by` applies where neither shows.
+    pub anyones: bool,
     /// What shows that the program recovered from the failure: the answer becomes "maybe".
     pub recovered: Vec<Recovered>,
     /// Why this is "maybe" or "no", in a sentence.

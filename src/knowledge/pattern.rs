@@ -218,7 +218,7 @@ impl Capture {
     /// The expression behind `{name}`.
     fn expression(self) -> &'static str {
         match self.form {
-            Form::Sized => r"\d[\d,]*(?:\.\d+)?\s*(?:[KMGTPEkmgtpe][iI]?[Bb]|[Bb]ytes?|B\b|[KMGTkmgt]i?\b)",
+            Form::Sized => r"\d[\d,]*(?:\.\d+)?\s*(?:[KMGTPEkmgtpe][iI]?(?:[Bb]|o\b)|[Bb]ytes?|B\b|[KMGTkmgt]i?\b)",
             Form::Times(_) => r"\d[\d,]*(?:\.\d+)?",
             Form::Count if self.key == "exit_code" => r"-?\d+",
             Form::Count => r"\d[\d,]*",

@@ -21,6 +21,9 @@ pub struct ProgramRule {
     /// Where given, at least one must match such a line.
     #[serde(default)]
     pub patterns: Vec<Pattern>,
+    /// What messages that its own code prints look like, on their line or a few lines from it.
+    #[serde(default)]
+    pub prints: Vec<Pattern>,
     pub facts: Option<Facts>,
 }
 
@@ -74,6 +77,8 @@ pub enum Trait {
     SurvivesFailure,
     /// A machine mostly runs one of it: where the log shows no command line, its name tells which process it is.
     RunsOnce,
+    /// It runs or carries what other people wrote: its own message does not tell which program that was.
+    Runtime,
     /// It runs only on Linux.
     LinuxOnly,
     /// It chooses the machine and the GPU that a job runs on.
@@ -105,6 +110,11 @@ impl Program {
 
     pub fn has(self, property: Trait) -> bool {
         self.facts().is_some_and(|facts| facts.is.contains(&property))
+    }
+
+    /// Whether it runs programs that other people wrote, so that its message does not tell which one.
+    pub fn runs_others(self) -> bool {
+        [Trait::Runtime, Trait::Library, Trait::OwnCode].into_iter().any(|property| self.has(property))
     }
 
     pub fn kind(self) -> Option<Program> {

@@ -132,7 +132,7 @@ fn is_heading(line: &str) -> bool {
 
 /// Whether an open backtick with words before it precedes, and what it quotes is no message that somebody reports.
 fn is_in_backticks(before: &str, after: &str) -> bool {
-    let Some((said, _)) = before.rsplit_once('`') else { return false };
+    let Some((said, _)) = before.rsplit_once('`').filter(|(_, since)| !is_frame(since)) else { return false };
     let fence = said.len() - said.trim_end_matches('`').len();
     let (said, start) = (said.trim_end_matches('`'), said.len() + 1);
     let open = said.matches('`').count() % 2 == 0 || fence == 2;
@@ -142,6 +142,12 @@ fn is_in_backticks(before: &str, after: &str) -> bool {
     let (said, rest, then) = (end_of(said), beginning_of(rest), beginning_of(then));
     let whole = format!("{}{rest}", end_of(before.get(start..).unwrap_or_default()));
     open && (shows("quoted_defined", then) || has_words && !is_reported(said, &whole, then))
+}
+
+/// Whether a backtick before this text opened a name, as in Ruby's frames and GNU's messages: "in `read': …".
+fn is_frame(since: &str) -> bool {
+    let name = since.split_once("':").map(|(name, _)| name);
+    name.is_some_and(|name| name.chars().all(|c| c.is_alphanumeric() || "_ ()<>?!=.:/-".contains(c)))
 }
 
 /// Bytes of prose that are read before and after a quotation.
@@ -348,6 +354,8 @@ mod tests {
         for line in real {
             assert!(!is_quoted(line, 5), "{line}");
         }
+        let framed = "web | at pack.rb:12:in `block (2 levels) in read': out of memory (SomeError)";
+        assert!(!is_quoted(framed, framed.find("out of memory").unwrap()), "a frame's name is no quotation");
     }
 
     fn quoted_at(text: &str) -> bool {

@@ -42,6 +42,8 @@ struct Finding<'a> {
     oom: Oom,
     figures: Figures,
     remark: Option<String>,
+    /// Whether the program recovered from it.
+    recovered: bool,
 }
 
 /// Puts the hits in order and reads the leading one.
@@ -192,21 +194,22 @@ fn explains(cause: &Finding, consequence: &Finding) -> bool {
     refined
         || cause.entry.id != consequence.entry.id
             && cause.entry.masks(consequence.entry)
-            && (cause.oom == cause.entry.oom || consequence.oom != Oom::Yes)
+            && (!cause.recovered || consequence.oom != Oom::Yes)
 }
 
-/// One finding per entry: the first hit that the program did not recover from, else the first hit.
+/// One finding per entry: the first hit that the program did not recover from, else the first hit. An impossible size
+/// stays the cause of what follows it.
 fn findings<'a>(entries: &'a [Entry], log: &PastedLog, hits: &[Hit]) -> Vec<Finding<'a>> {
     let mut findings: Vec<Finding<'a>> = Vec::new();
     for (index, hit) in hits.iter().enumerate() {
         let Some(entry) = entries.get(hit.entry) else { continue };
-        if findings.last().is_some_and(|last| last.hit.entry == hit.entry && last.oom == entry.oom) {
+        if findings.last().is_some_and(|last| last.hit.entry == hit.entry && !last.recovered) {
             continue;
         }
         let finding = finding(entry, log, hits, index);
         match findings.last_mut() {
             Some(last) if last.hit.entry == hit.entry => {
-                if finding.oom == entry.oom {
+                if !finding.recovered {
                     *last = finding;
                 }
             }
@@ -219,20 +222,20 @@ fn findings<'a>(entries: &'a [Entry], log: &PastedLog, hits: &[Hit]) -> Vec<Find
 fn finding<'a>(entry: &'a Entry, log: &PastedLog, hits: &[Hit], index: usize) -> Finding<'a> {
     let mut figures = figures::read(entry, log, hits, index);
     let hit = hits.get(index).cloned().unwrap_or(Hit { entry: 0, line: 1, column: 0, wording: 0 });
-    let mut oom = entry.oom;
+    let (mut oom, mut is_recovered) = (entry.oom, false);
     let line = if entry.remarks.is_empty() { String::new() } else { log.shown_around(hit.line, hit.column) };
     let own = entry.remarks.iter().find(|one| one.pattern.is_match(&line)).map(|one| one.remark.clone());
     let mut remark = own.or_else(|| entry.remark.clone());
     if oom == Oom::Yes {
         if let Some(recovered) = entry.recovered.iter().find(|recovered| applies(recovered, log, &hit)) {
-            oom = Oom::Maybe;
+            (oom, is_recovered) = (Oom::Maybe, true);
             remark = Some(recovered.because.clone());
         } else if figures.absurd {
             oom = Oom::Maybe;
             remark = Some("The size it asked for is one that no machine could have: more likely a bug or a broken file than too little memory.".into());
         }
     }
-    if oom == entry.oom {
+    if !is_recovered {
         // A headline without figures above the message itself.
         let below = hits.iter().enumerate().skip(index + 1);
         for (at, _) in
@@ -244,7 +247,7 @@ fn finding<'a>(entry: &'a Entry, log: &PastedLog, hits: &[Hit], index: usize) ->
             figures.complete_from(figures::read(entry, log, hits, at));
         }
     }
-    Finding { entry, hit, oom, figures, remark }
+    Finding { entry, hit, oom, figures, remark, recovered: is_recovered }
 }
 
 fn applies(recovered: &Recovered, log: &PastedLog, hit: &Hit) -> bool {
@@ -317,21 +320,25 @@ fn answer(
 
 /// Whose code printed the message, and what the person ran. `named` is the program that the messages name.
 fn whose(tables: &Tables, log: &PastedLog, leading: &Finding, named: Option<String>) -> (String, String) {
-    let entry = leading.entry;
+    let (entry, hit) = (leading.entry, &leading.hit);
+    let is_anyones = entry.fallback || entry.anyones;
+    let printer = if is_anyones { tables.programs.printer(log, hit.line, hit.column) } else { None };
+    if let Some(printer) = printer.filter(|printer| !printer.runs_others()) {
+        return (printer.to_string(), entry.program.clone().unwrap_or_else(|| printer.to_string()));
+    }
+    let printer = printer.map(|printer| printer.to_string());
     // A fallback does not know whose code prints the message, but the line or the log may show it.
-    let is_unsigned = entry.fallback && entry.raised_by.is_none();
+    let is_unsigned = printer.is_none() && is_anyones && (entry.raised_by.is_none() || entry.anyones);
     let signature = if is_unsigned { leading.named_program() } else { None };
     // The kernel names the interpreter that it killed; the log may show what ran in it.
     let (interpreter, named) = if named.as_deref().is_some_and(is_interpreter) { (named, None) } else { (None, named) };
     let has_program = entry.program.is_some() || named.is_some();
     let recognized = match (is_unsigned && signature.is_none()) || !has_program {
-        true => tables.programs.recognize(log, leading.hit.line).map(|program| program.to_string()),
+        true => tables.programs.recognize(log, hit.line).map(|program| program.to_string()),
         false => None,
     };
-    let raised_by = match is_unsigned {
-        true => signature.or_else(|| recognized.clone()).unwrap_or_else(|| entry.raiser().to_owned()),
-        false => entry.raiser().to_owned(),
-    };
+    let shown = signature.or_else(|| if is_unsigned && entry.fallback { recognized.clone() } else { None });
+    let raised_by = printer.or(shown).unwrap_or_else(|| entry.raiser().to_owned());
     let ran = recognized.filter(|program| !cannot_run(&raised_by, program));
     let program = entry.program.clone().or(named).or(ran).or(interpreter).unwrap_or_else(|| raised_by.clone());
     (raised_by, program)

@@ -12,13 +12,16 @@ use super::diagnosis::{Phase, Stage};
 use super::pattern::Pattern;
 use super::program::{Program, ProgramRule};
 use crate::effort;
-use crate::log::PastedLog;
+use crate::log::{PastedLog, View};
 
 /// How much of a large log is searched: its beginning, its end and what surrounds the decisive line.
 const WINDOW: usize = 128 << 10;
 
 /// How many lines behind the decisive one are read for what failed with it.
 const CONSEQUENCES: usize = 40;
+
+/// How many lines around the decisive one may show whose message it is.
+const BESIDE: usize = 2;
 
 /// Recognizes programs, with one pass for all literals.
 #[derive(Debug)]
@@ -69,6 +72,17 @@ impl ProgramTable {
             }
         }
         seen.first().and_then(|index| Some(self.rules.get(*index)?.name))
+    }
+
+    /// The program whose own code prints the message on this line, as the line shows, or else the lines beside it.
+    pub(crate) fn printer(&self, log: &PastedLog, line: usize, column: usize) -> Option<Program> {
+        let joined = |from, to| log.joined(from, log.end_of_wrap(line, to), line, log.around(line, column));
+        let own = View::single(line, &log.around(line, column));
+        let views = [own, joined(line, line), joined(line.saturating_sub(BESIDE).max(1), line + BESIDE)];
+        views.iter().find_map(|view| {
+            let prints = |rule: &&ProgramRule| rule.prints.iter().any(|one| one.is_match(view.text()));
+            self.rules.iter().find(prints).map(|rule| rule.name)
+        })
     }
 
     fn fits(&self, rule: usize, log: &PastedLog, (line, tile): (usize, usize)) -> bool {

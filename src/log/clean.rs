@@ -150,6 +150,53 @@ fn piece_end(bytes: &[u8], from: usize) -> usize {
 
 /// A piece without it. Borrowed where there was nothing of it.
 fn cleaned(raw: &str, has_bare_colours: bool) -> Cow<'_, str> {
+    let shown = without_steering(raw, has_bare_colours);
+    match without_padding(&shown) {
+        Some(narrow) => Cow::Owned(narrow),
+        None => shown,
+    }
+}
+
+/// Blanks inside a line that are at least so many pad it: a terminal's copy has each row at its full width.
+const PADDING: &str = "                                        ";
+/// What is left of them where they stand between columns of a table.
+const GAP: &str = "    ";
+
+/// The text without long runs of blanks inside its lines; `None` where it has none. A row that ended at a usual width was
+/// broken there, within a word or a number, so nothing is left between it and the next one.
+fn without_padding(text: &str) -> Option<String> {
+    let mut runs = memmem::find_iter(text.as_bytes(), PADDING).peekable();
+    runs.peek()?;
+    let (mut narrow, mut from) = (String::with_capacity(text.len()), 0);
+    for at in runs {
+        // The first blanks of a run that was found before.
+        if at < from {
+            continue;
+        }
+        let row = text.get(from..at).unwrap_or_default();
+        let row_start = row.rfind(['\n', '\r']).map_or(0, |end| end + 1);
+        let blanks = text.get(at..).unwrap_or_default().bytes().take_while(|byte| *byte == b' ').count();
+        let then = text.as_bytes().get(at + blanks);
+        let row = row.get(row_start..).unwrap_or_default();
+        if row.trim().is_empty() || then.is_none_or(|byte| matches!(byte, b'\n' | b'\r')) {
+            narrow.push_str(text.get(from..at + blanks).unwrap_or_default());
+        } else {
+            narrow.push_str(text.get(from..at).unwrap_or_default());
+            narrow.push_str(if is_full_row(row) { "" } else { GAP });
+        }
+        from = at + blanks;
+    }
+    narrow.push_str(text.get(from..).unwrap_or_default());
+    Some(narrow)
+}
+
+/// Whether a row is as wide as terminals usually are.
+fn is_full_row(row: &str) -> bool {
+    matches!(row.chars().count(), 80 | 100 | 120 | 132 | 160)
+}
+
+/// A piece without what steers a terminal.
+fn without_steering(raw: &str, has_bare_colours: bool) -> Cow<'_, str> {
     let shown = without_spelled_colours(raw, has_bare_colours);
     let Some(mut at) = first_to_change(&shown, 0) else { return shown };
     let mut out = String::with_capacity(shown.len());
@@ -294,6 +341,20 @@ mod tests {
         for (raw, want) in cases {
             assert_eq!(clean(raw.to_owned()).0, want, "{raw:?}");
         }
+    }
+
+    #[test]
+    fn rows_that_a_terminal_padded_are_joined() {
+        let row = format!("{:<79}b", "PHP Fatal error:  Allowed memory size of 3221225472");
+        let row = row.replace("         ", "---------");
+        let raw = format!("{row}{}ytes exhausted{}\nnext", " ".repeat(180), " ".repeat(90));
+        let (clean, changed) = clean(raw);
+        assert!(changed && clean.starts_with(&format!("{row}ytes exhausted ")) && clean.ends_with("\nnext"), "{clean}");
+        let table = |blanks| {
+            format!("MemoryError{}Traceback (most recent call last)\n{}indented", " ".repeat(blanks), " ".repeat(60))
+        };
+        assert_eq!(super::clean(table(55)).0, table(4), "columns stay apart, and what is indented stays so");
+        assert_eq!(super::clean(table(39)).0, table(39));
     }
 
     #[test]
