@@ -3,9 +3,9 @@
 
 pub mod ask;
 mod containers;
-mod files;
+pub mod files;
 mod panes;
-pub mod read;
+pub mod places;
 mod slurm;
 mod systemd;
 

@@ -17,8 +17,9 @@ use super::files::read_all;
 use super::reader::{Telling, open};
 use crate::log::PastedLog;
 use crate::platform::{Sampling, here, machine, variable};
-use crate::source::ask::{Argv, Ask, Pattern, asks, why_silent};
-use crate::source::read::{Next, Way, ways};
+use crate::source::ask::{Argv, Ask, Next, Way, why_silent};
+use crate::source::files::Pattern;
+use crate::source::places::{asks, ways};
 use crate::source::{Kind, Looked, Source, SourceId, Surroundings, VARIABLES, rank};
 use crate::units::WallTime;
 

@@ -1,7 +1,9 @@
-//! Owns how each kind of places is asked what it has: one command with a parser of what it prints, or folders to look into.
+//! Owns how a kind of places is asked what it has, and how the log of one is read. Values only.
 
-pub use super::files::Pattern;
-use super::{Kind, Source, Surroundings, containers, files, panes, slurm, systemd};
+use std::path::PathBuf;
+
+use super::files::Pattern;
+use super::{Kind, Source, Surroundings};
 
 /// A command and its arguments; it runs without a shell.
 pub type Argv = Vec<String>;
@@ -24,18 +26,6 @@ pub(super) fn argv(parts: &[&str]) -> Argv {
     parts.iter().map(|part| (*part).to_owned()).collect()
 }
 
-/// What to ask. Without kinds, only what is on this machine; else these kinds.
-pub fn asks(at: &Surroundings, kinds: &[Kind]) -> Vec<Ask> {
-    let is_wanted = |kind: Kind| if kinds.is_empty() { !kind.is_beyond_this_machine() } else { kinds.contains(&kind) };
-    let all =
-        panes::asks(at).into_iter().chain(containers::asks(at, kinds)).chain(slurm::asks()).chain(systemd::asks());
-    let mut asks: Vec<Ask> = all.filter(|ask| is_wanted(ask.kind())).collect();
-    if is_wanted(Kind::File) {
-        asks.push(Ask::Files(files::patterns(at)));
-    }
-    asks
-}
-
 impl Ask {
     pub fn kind(&self) -> Kind {
         match self {
@@ -44,6 +34,30 @@ impl Ask {
         }
     }
 }
+
+/// A part of a log.
+#[derive(Clone, Debug)]
+pub enum Way {
+    /// What this command prints; with its standard error, where that is a part of the log.
+    Command { argv: Argv, merges: bool },
+    /// The same, left out if it fails.
+    Optional(Argv),
+    /// A file that the person named.
+    File(PathBuf),
+    /// A file that a program named: read only if it is the person's own.
+    OwnFile(PathBuf),
+    /// This text.
+    Text(String),
+    /// GNU screen writes it to a file: the session and the number of the window.
+    Hardcopy { session: String, window: String },
+    /// What this command prints says how to read it.
+    Ask(Argv, Next),
+    /// The same; if it fails, this file of the person's own.
+    AskOr(Argv, Next, PathBuf),
+}
+
+/// Finds how to read a log, in what a command printed.
+pub type Next = fn(&str) -> Result<Vec<Way>, String>;
 
 /// What a person can do about a command that failed, from what it said.
 pub fn why_silent(kind: Kind, said: &str) -> String {
@@ -70,35 +84,6 @@ pub fn why_silent(kind: Kind, said: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nothing_beyond_this_machine_is_asked_unless_it_is_named() {
-        let at = Surroundings { uid: Some(1000), ..Surroundings::default() };
-        let bare: Vec<Kind> = asks(&at, &[]).iter().map(Ask::kind).collect();
-        assert!(bare.contains(&Kind::File) && bare.iter().all(|kind| !kind.is_beyond_this_machine()), "{bare:?}");
-        for kind in [Kind::Slurm, Kind::Pod] {
-            let named: Vec<Kind> = asks(&at, &[kind]).iter().map(Ask::kind).collect();
-            assert_eq!(named, [kind]);
-        }
-    }
-
-    #[test]
-    fn docker_on_another_machine_is_left_alone_unless_it_is_named() {
-        for variable in
-            [("DOCKER_HOST", "ssh://ada@gpu1"), ("DOCKER_HOST", "tcp://10.0.0.7:2375"), ("DOCKER_CONTEXT", "gpu1")]
-        {
-            let at = Surroundings { variables: vec![(variable.0, variable.1.to_owned())], ..Surroundings::default() };
-            let of_docker = |kinds: &[Kind]| asks(&at, kinds).into_iter().find(|ask| ask.kind() == Kind::Docker);
-            assert!(matches!(of_docker(&[]), Some(Ask::Not { .. })), "{variable:?}");
-            assert!(matches!(of_docker(&[Kind::Docker]), Some(Ask::Command { .. })), "{variable:?}");
-        }
-        let at = Surroundings {
-            variables: vec![("DOCKER_HOST", "unix:///run/user/1000/docker.sock".to_owned())],
-            docker_context: Some("default".to_owned()),
-            ..Surroundings::default()
-        };
-        assert!(asks(&at, &[]).iter().any(|ask| matches!(ask, Ask::Command { kind: Kind::Docker, .. })));
-    }
 
     #[test]
     fn a_refusal_is_never_an_empty_list() {

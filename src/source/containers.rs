@@ -4,8 +4,7 @@
 
 use serde_json::Value;
 
-use super::ask::{Ask, argv};
-use super::read::Way;
+use super::ask::{Ask, Way, argv};
 use super::{Kind, Source, Surroundings};
 use crate::units::WallTime;
 
@@ -206,21 +205,18 @@ mod tests {
 
     #[test]
     fn a_pod_that_was_restarted_gives_the_log_of_the_container_that_ended() {
-        let pod = serde_json::json!({
-            "metadata": {"namespace": "ml", "name": "train-0"},
+        let pod = r#"{"metadata": {"namespace": "ml", "name": "train-0"},
             "spec": {"containers": [{"name": "trainer"}, {"name": "sidecar"}]},
             "status": {"containerStatuses": [
                 {"name": "trainer", "state": {"running": {}}, "lastState": {"terminated":
                     {"reason": "OOMKilled", "exitCode": 137, "finishedAt": "2026-11-23T12:46:11Z"}}},
-                {"name": "sidecar", "state": {"running": {}}, "lastState": {}}
-            ]}
-        });
-        let list = serde_json::json!({"items": [pod, {"metadata": {"namespace": "ml", "name": "fine"}, "status": {}}]});
-        let found = of_kubernetes(&Surroundings::default(), &list.to_string());
+                {"name": "sidecar", "state": {"running": {}}, "lastState": {}}]}}"#;
+        let list = r#"{"items": [POD, {"metadata": {"namespace": "ml", "name": "fine"}, "status": {}}]}"#;
+        let found = of_kubernetes(&Surroundings::default(), &list.replace("POD", pod));
         let [one] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!(one.id.to_string(), "pod:ml/train-0");
         assert!(one.title.contains("OOMKilled") && one.ended_at.is_some());
-        let ways = logs_of_pod(&pod.to_string()).unwrap();
+        let ways = logs_of_pod(pod).unwrap();
         let [Way::Text(_), Way::Optional(argv)] = ways.as_slice() else { panic!("{ways:?}") };
         assert!(argv.contains(&"trainer".to_owned()) && argv.contains(&"--previous".to_owned()), "{argv:?}");
         assert!(logs_of_pod("Error from server").is_err());

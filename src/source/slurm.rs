@@ -3,8 +3,7 @@
 
 use std::path::PathBuf;
 
-use super::ask::{Ask, argv};
-use super::read::Way;
+use super::ask::{Ask, Way, argv};
 use super::{Kind, Source, Surroundings};
 use crate::units::WallTime;
 

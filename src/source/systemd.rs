@@ -1,8 +1,7 @@
 //! Owns units of systemd that failed or serve models, and the kernel's own log.
 //! Options: man systemctl and man journalctl of systemd 252 (2026-11-23).
 
-use super::ask::{Argv, Ask, argv};
-use super::read::Way;
+use super::ask::{Argv, Ask, Way, argv};
 use super::{Kind, Source, Surroundings};
 
 /// Services whose failures do not end them: their log may have one while they run.
