@@ -127,9 +127,9 @@ impl Source {
 /// A place after its log was read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Looked {
-    /// Names it for `oomdoctor diagnose --from`.
-    #[schemars(with = "String")]
-    pub id: SourceId,
+    /// Names it for `oomdoctor diagnose --from`; null for a kind that could not be asked.
+    #[schemars(with = "Option<String>")]
+    pub id: Option<SourceId>,
     pub kind: Kind,
     /// What a person calls it.
     pub title: String,
@@ -152,7 +152,7 @@ impl Looked {
     pub fn unread(source: Source) -> Looked {
         Looked {
             kind: source.id.kind,
-            id: source.id,
+            id: Some(source.id),
             title: source.title,
             ended_at: source.ended_at,
             oom: None,
@@ -165,12 +165,17 @@ impl Looked {
     /// A kind of places that could not be asked.
     pub fn silent(kind: Kind, why: impl Into<String>) -> Looked {
         let source = Source::new(kind, "", kind.to_string());
-        Looked { unreadable_reason: Some(why.into()), ..Looked::unread(source) }
+        Looked { id: None, unreadable_reason: Some(why.into()), ..Looked::unread(source) }
     }
 
     /// Whether its log is worth opening.
     pub fn shows_a_failure(&self) -> bool {
         matches!(self.oom, Some(Oom::Yes | Oom::Maybe))
+    }
+
+    /// Whether what it shows goes on or ended within a day: an older failure is not what brings a person here.
+    pub fn is_recent(&self, now: WallTime) -> bool {
+        self.ended_at.is_none_or(|ended| now.0.duration_since(ended.0) < jiff::SignedDuration::from_hours(24))
     }
 }
 
@@ -185,8 +190,9 @@ pub fn rank(found: &mut [Looked]) {
             (None, Some(Oom::No)) => 3,
         };
         let (is_near, uses_a_gpu) = looked.ties;
-        let newest = Reverse(looked.ended_at.map(|ended| ended.0));
-        (verdict, !uses_a_gpu, !is_near, newest, looked.kind, looked.id.name.clone())
+        // What goes on is newer than all that ended.
+        let newest = Reverse(looked.ended_at.map_or(jiff::Timestamp::MAX, |ended| ended.0));
+        (verdict, !uses_a_gpu, !is_near, newest, looked.kind, looked.id.clone())
     });
 }
 
@@ -201,12 +207,14 @@ pub struct Surroundings {
     pub uid: Option<u32>,
     /// The context that Docker's own settings name.
     pub docker_context: Option<String>,
+    /// Whether Podman has been used: asking it would begin its storage.
+    pub has_podman: bool,
     pub now: Option<WallTime>,
 }
 
 /// The variables that lead to a place.
 pub const VARIABLES: [&str; 8] =
-    ["TMUX", "TMUX_PANE", "TMUX_TMPDIR", "STY", "WINDOW", "DOCKER_HOST", "DOCKER_CONTEXT", "CONTAINER_HOST"];
+    ["TMUX", "TMUX_PANE", "STY", "WINDOW", "DOCKER_HOST", "DOCKER_CONTEXT", "CONTAINER_HOST", "CONTAINER_CONNECTION"];
 
 impl Surroundings {
     /// The variable, if it is set and not empty.

@@ -17,7 +17,7 @@ use crate::knowledge::page::Page;
 use crate::knowledge::run::Run;
 use crate::log::PastedLog;
 use crate::record::End;
-use crate::source::{Looked, SourceId};
+use crate::source::{Kind, Looked, SourceId};
 use crate::units::WallTime;
 
 /// The moment of a wake-up: read once at the edge, handed in.
@@ -65,8 +65,8 @@ pub enum Msg {
     RunThatWorked(Box<Result<Run, String>>),
     /// How far the run came, by what its log says since the failure was read.
     Progress(Progress),
-    /// These places have logs, the best first; else why none were looked for.
-    Found(Result<Vec<Looked>, String>),
+    /// Of these kinds (without kinds: of this machine) these places have logs; else why none were looked for.
+    Found(Vec<Kind>, Result<Vec<Looked>, String>),
     /// The log of a place, and when it was last written; else why it could not be read.
     FoundLog(SourceId, Result<(String, Option<WallTime>), String>),
     /// A recording was read; else why it was not.

@@ -99,7 +99,7 @@ fn of_machine(model: &mut Model, msg: Msg) -> Vec<Effect> {
         Msg::Released(key, outcome) => endings::release_answered(model, key, outcome),
         Msg::Progress(progress) => model.walk.progress = Some(progress),
         Msg::Environment(key, variables) => again::has_environment(model, key, variables),
-        Msg::Found(places) => found::were_found(model, places),
+        Msg::Found(kinds, places) => found::were_found(model, &kinds, places),
         Msg::FoundLog(id, read) => return found::was_read(model, &id, read).into_iter().collect(),
         Msg::Record(read) => run_again::record_was_read(model, read),
         Msg::RanAgain(run, outcome) => return run_again::ran(model, &run, outcome).into_iter().collect(),

@@ -17,7 +17,7 @@ use crate::knowledge::diagnosis::Oom;
 use crate::log::PastedLog;
 use crate::runtime::reader::Telling;
 use crate::runtime::sources::{self, Found};
-use crate::source::{Kind, Looked};
+use crate::source::{Kind, Looked, SourceId};
 use crate::text::harmless;
 use crate::units::WallTime;
 
@@ -69,7 +69,7 @@ pub(super) fn run(global: &Global, asked: &SourcesArgs) -> ExitCode {
 fn judge(base: &KnowledgeBase, looked: &mut Looked, (bytes, _): Found) {
     let log = PastedLog::from_bytes(bytes);
     if log.is_binary() {
-        looked.unreadable_reason = Some("it is no text".to_owned());
+        looked.unreadable_reason = Some("it is not text".to_owned());
         return;
     }
     let diagnosis = base.diagnose(&log, Some(&jiff::Zoned::now()));
@@ -85,21 +85,21 @@ fn table(found: &[Looked], kinds: &[Kind]) -> String {
     let now = WallTime(jiff::Timestamp::now());
     let readable: Vec<&Looked> = found.iter().filter(|looked| looked.unreadable_reason.is_none()).collect();
     let mut lines = Vec::new();
-    let wide = readable.iter().map(|looked| looked.id.to_string().chars().count()).max().unwrap_or(0);
+    let wide = readable.iter().map(|looked| id_of(looked).chars().count()).max().unwrap_or(0);
     for looked in &readable {
-        let id = harmless(&looked.id.to_string()).into_owned();
+        let id = harmless(&id_of(looked)).into_owned();
         let age = looked.ended_at.map_or_else(|| "-".to_owned(), |ended| ended.age_at(now));
         let said = match (looked.oom, &looked.failure) {
             (Some(Oom::Yes), Some(failure)) => failure.clone(),
             (Some(Oom::Maybe), Some(failure)) => format!("perhaps: {failure}"),
-            (Some(_), _) => "no sign that memory ran out".to_owned(),
+            (Some(_), _) => "no out-of-memory line".to_owned(),
             (None, _) => "not read".to_owned(),
         };
         lines.push(format!("{id:wide$}  {age:>8}  {}", harmless(&looked.title)));
         lines.push(format!("{:wide$}  {:>8}  {}", "", "", harmless(&said)));
     }
     if readable.is_empty() {
-        lines.push("No log was found here.".to_owned());
+        lines.push("No log that can be read was found here.".to_owned());
     }
     let silent = found.iter().filter_map(|looked| Some((looked, looked.unreadable_reason.as_deref()?)));
     for (looked, why) in silent {
@@ -111,8 +111,12 @@ fn table(found: &[Looked], kinds: &[Kind]) -> String {
     if let Some(first) = readable.first() {
         lines.push(format!(
             "Read one: oomdoctor diagnose --from {}",
-            shlex::try_quote(&first.id.to_string()).unwrap_or_default()
+            shlex::try_quote(&id_of(first)).unwrap_or_default()
         ));
     }
     lines.join("\n") + "\n"
+}
+
+fn id_of(looked: &Looked) -> String {
+    looked.id.as_ref().map(SourceId::to_string).unwrap_or_default()
 }

@@ -26,8 +26,12 @@ impl Needles {
         let mut chars = source.chars().peekable();
         while let Some(c) = chars.next() {
             match c {
-                // Escapes with an argument are not parsed here.
-                '\\' if chars.peek().is_some_and(|c| "xuUpPkQ".contains(*c)) => return Needles::default(),
+                '\\' if chars.peek() == Some(&'x') => match hexadecimal(&mut chars) {
+                    Some(escaped) => reading.push(escaped),
+                    None => return Needles::default(),
+                },
+                // Other escapes with an argument are not parsed here.
+                '\\' if chars.peek().is_some_and(|c| "uUpPkQ".contains(*c)) => return Needles::default(),
                 '\\' => match chars.next() {
                     Some(escaped) if !escaped.is_ascii_alphanumeric() => reading.push(escaped),
                     _ => reading.end_run(),
@@ -80,6 +84,13 @@ impl Needles {
             memmem::find(text.as_bytes(), word.as_bytes()).is_some()
         }
     }
+}
+
+/// The ASCII character of an escape such as `x27`; `None` for any other.
+fn hexadecimal(chars: &mut Peekable<Chars<'_>>) -> Option<char> {
+    let digits: String = chars.skip(1).take(2).collect();
+    let code = u8::from_str_radix(&digits, 16).ok()?;
+    code.is_ascii().then_some(char::from(code))
 }
 
 /// Goes on to the end of a class whose `[` was read.
@@ -155,7 +166,8 @@ mod tests {
             ("(a|b) (?:memory)?", vec![]),
             ("one|twos\nx", vec![vec!["one"], vec!["twos\nx"]]),
             (r"one|\d+", vec![]),
-            (r"\x1bwords", vec![]),
+            (r"\x27self own\x22?", vec![vec!["'self", "own"]]),
+            (r"\x{e9}words", vec![]),
         ] {
             assert_eq!(Needles::of(source).alternatives, words, "{source}");
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
-use aho_corasick::{AhoCorasick, AhoCorasickBuilder};
+use aho_corasick::AhoCorasick;
 use serde::Deserialize;
 
 use super::diagnosis::{Phase, Stage};
@@ -41,7 +41,8 @@ impl ProgramTable {
     fn searcher(&self) -> Option<&AhoCorasick> {
         let searcher = self.searcher.get_or_init(|| {
             let literals = self.rules.iter().flat_map(|rule| &rule.literals);
-            AhoCorasickBuilder::new().ascii_case_insensitive(true).build(literals).ok()
+            // Half as large as one that ignores case, and built in half the time.
+            AhoCorasick::new(literals.map(|literal| literal.to_ascii_lowercase())).ok()
         });
         searcher.as_ref()
     }
@@ -53,9 +54,9 @@ impl ProgramTable {
         // The last place where each program's patterns failed: one check per tile is enough.
         let mut missed = BTreeMap::new();
         for window in windows(log, line) {
-            let text = log.text().get(window.clone()).unwrap_or_default();
+            let text = log.text().get(window.clone()).unwrap_or_default().to_ascii_lowercase();
             effort::count(text.len());
-            for hit in searcher.find_overlapping_iter(text) {
+            for hit in searcher.find_overlapping_iter(&text) {
                 let Some(owner) = self.owners.get(hit.pattern().as_usize()).filter(|owner| !seen.contains(*owner))
                 else {
                     continue;

@@ -14,7 +14,7 @@ use std::io::{self, stdin};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 
 use super::contract::variable;
 #[cfg(target_os = "linux")]
@@ -22,6 +22,7 @@ use super::linux as system;
 #[cfg(not(target_os = "linux"))]
 use super::macos as system;
 pub(crate) use faults::{note_terminal_taken, remember_terminal};
+pub(crate) use given::detach;
 pub(crate) use output::check_output_open;
 pub(crate) use pipe::{Pipe, open_named_pipe};
 pub(crate) use places::{
@@ -79,6 +80,13 @@ pub(crate) fn is_input_fed() -> bool {
     matches!(kind, Ok(FileType::Fifo | FileType::RegularFile | FileType::Socket))
 }
 
+/// Ends a child that was started with `detach`, and all of its group. It must not have been waited for.
+pub(crate) fn end_group(child: &mut Child) {
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
+}
+
 /// The reading end of a pipe as a file.
 pub(crate) fn file_of(pipe: io::PipeReader) -> File {
     File::from(OwnedFd::from(pipe))
@@ -97,7 +105,7 @@ pub(crate) fn own_program() -> io::Result<PathBuf> {
 /// A command that runs this program again and that Ctrl-C in this terminal does not reach.
 pub(crate) fn detached_self() -> io::Result<Command> {
     let mut command = Command::new(system::own_program()?);
-    given::detach(&mut command);
+    detach(&mut command);
     Ok(command)
 }
 

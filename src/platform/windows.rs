@@ -127,6 +127,12 @@ pub(crate) fn check_output_open() -> io::Result<()> {
     if stdout().as_raw_handle().is_null() { Err(io::Error::other("standard output is closed")) } else { Ok(()) }
 }
 
+pub(crate) fn detach(_: &mut Command) {}
+
+pub(crate) fn end_group(child: &mut std::process::Child) {
+    let _ = child.kill();
+}
+
 pub(crate) fn file_of(pipe: io::PipeReader) -> File {
     File::from(std::os::windows::io::OwnedHandle::from(pipe))
 }

@@ -90,15 +90,16 @@ impl Outside {
     fn find_logs(&self, kinds: Vec<Kind>) {
         let wakes = self.wakes.clone();
         if matches!(self.control, Control::Demo(_)) {
-            wakes.tell(Msg::Found(Ok(vec![DemoMachine::place()])));
+            wakes.tell(Msg::Found(kinds, Ok(vec![DemoMachine::place()])));
             return;
         }
-        let options = self.options.clone();
+        let (options, asked) = (self.options.clone(), kinds.clone());
         let spawned = thread::Builder::new().name("find".into()).spawn(move || {
-            wakes.tell(Msg::Found(sources::find_in_child(&options, &kinds)));
+            let found = sources::find_in_child(&options, &kinds);
+            wakes.tell(Msg::Found(kinds, found));
         });
         if let Err(error) = spawned {
-            self.wakes.tell(Msg::Found(Err(error.to_string())));
+            self.wakes.tell(Msg::Found(asked, Err(error.to_string())));
         }
     }
 

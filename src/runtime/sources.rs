@@ -1,10 +1,11 @@
 //! Owns finding and reading the logs that lie on this machine: the commands of `source` run here, without a shell, each with
 //! a deadline. What cannot be asked or read is said, and never taken for "nothing happened".
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
@@ -37,6 +38,8 @@ const MOST_OF_A_KIND: usize = 8;
 const RECENT: Duration = Duration::from_secs(24 * 3600);
 /// A folder with more entries is not searched to its end.
 const MOST_ENTRIES: usize = 4000;
+/// A list is at most so long.
+const MOST_LISTED: u64 = 64 << 20;
 /// What a command says about its failure.
 const MOST_SAID: u64 = 16 << 10;
 const GLANCE: Duration = Duration::from_millis(20);
@@ -46,14 +49,20 @@ pub(crate) type Found = (Vec<u8>, Option<WallTime>);
 
 pub(crate) fn surroundings() -> Surroundings {
     let home = here::home();
-    let docker = home.as_ref().and_then(|home| fs::read_to_string(home.join(".docker/config.json")).ok());
+    let settings = variable("DOCKER_CONFIG").map(PathBuf::from).or(home.as_ref().map(|home| home.join(".docker")));
+    let docker = settings.and_then(|folder| fs::read_to_string(folder.join("config.json")).ok());
     let docker = docker.and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
+    let storage = match here::own_uid() {
+        Some(0) => Some(PathBuf::from("/var/lib/containers/storage")),
+        _ => home.as_ref().map(|home| home.join(".local/share/containers/storage")),
+    };
     Surroundings {
         variables: VARIABLES.iter().filter_map(|name| Some((*name, variable(name)?))).collect(),
         home,
         folder: std::env::current_dir().unwrap_or_default(),
         uid: here::own_uid(),
         docker_context: docker.and_then(|settings| Some(settings.get("currentContext")?.as_str()?.to_owned())),
+        has_podman: storage.is_some_and(|storage| storage.exists()),
         now: Some(WallTime(jiff::Timestamp::now())),
     }
 }
@@ -68,15 +77,16 @@ pub(crate) fn find(
     let at = surroundings();
     let due = Instant::now() + ALL;
     let above = machine::above_gpu_processes(sampling);
-    let (tell, told) = mpsc::channel();
+    // Each log is judged before the next one is kept in memory.
+    let (tell, told) = mpsc::sync_channel(0);
     let mut all = Vec::new();
     thread::scope(|scope| {
         for ask in asks(&at, kinds) {
             let (tell, at, above) = (tell.clone(), &at, &above);
             scope.spawn(move || {
-                for looked in look(at, ask, above, telling, due) {
-                    let _ = tell.send(looked);
-                }
+                look(at, ask, above, (telling, due, kinds), |looked, found| {
+                    let _ = tell.send((looked, found));
+                });
             });
         }
         drop(tell);
@@ -94,7 +104,7 @@ pub(crate) fn find(
 /// Reads the log of this place. Fails with what a person can do about it.
 pub(crate) fn read(id: &SourceId, telling: &Telling) -> Result<Found, String> {
     let at = surroundings();
-    read_ways(ways(&at, id)?, id, NAMED, telling)
+    read_ways(ways(&at, id)?, id, Instant::now() + NAMED, telling)
 }
 
 /// The same in a process of its own, as this program's options say.
@@ -102,8 +112,8 @@ pub(crate) fn find_in_child(options: &[OsString], kinds: &[Kind]) -> Result<Vec<
     let program = here::own_program().map_err(|error| error.to_string())?;
     let mut command = Command::new(program);
     command.args(options).args(["sources", "--json"]).args(kinds.iter().map(Kind::to_string));
-    let said =
-        run_for(command, false, ALL + LISTED, &Telling::default()).map_err(|failure| failure.in_words(&Vec::new()))?;
+    let due = Instant::now() + ALL + LISTED + GLIMPSED;
+    let said = run_until(command, false, due, all_of).map_err(|failure| failure.in_words(&Vec::new()))?;
     let listed: Listed = serde_json::from_slice(&said.text).map_err(|_| why_silent(Kind::File, &said.about))?;
     Ok(listed.sources)
 }
@@ -118,62 +128,66 @@ struct Listed {
 pub(crate) fn read_text(id: &SourceId, telling: &Telling) -> Result<(String, Option<WallTime>), String> {
     let (bytes, written) = read(id, telling)?;
     let log = PastedLog::from_bytes(bytes);
-    if log.is_binary() { Err("it is no text".to_owned()) } else { Ok((log.raw().to_owned(), written)) }
+    if log.is_binary() { Err("it is not text".to_owned()) } else { Ok((log.raw().to_owned(), written)) }
 }
 
-/// The places of one kind, with the log of those that could be read.
+/// Tells the places of one kind, with the log of those that could be read until then.
 fn look(
     at: &Surroundings,
     ask: Ask,
     above: &BTreeSet<u32>,
-    telling: &Telling,
-    due: Instant,
-) -> Vec<(Looked, Option<Found>)> {
+    (telling, due, kinds): (&Telling, Instant, &[Kind]),
+    tell: impl Fn(Looked, Option<Found>),
+) {
     let kind = ask.kind();
-    let mut sources = match list(at, ask) {
+    let mut sources = match list(at, ask, kinds) {
         Ok(sources) => sources,
-        Err(why) => return vec![(Looked::silent(kind, why), None)],
+        Err(why) => return tell(Looked::silent(kind, why), None),
     };
-    sources.sort_by_key(|source| (!source.is_near, std::cmp::Reverse(source.ended_at.map(|ended| ended.0))));
-    let mut all = Vec::new();
+    sources.sort_by_key(|source| (!source.is_near, Reverse(source.ended_at.map(|ended| ended.0))));
     for (number, source) in sources.into_iter().enumerate() {
         let uses_a_gpu = source.pid.is_some_and(|pid| above.contains(&pid));
         let id = source.id.clone();
         let mut looked = Looked::unread(source);
         looked.ties.1 = uses_a_gpu;
-        if number >= MOST_OF_A_KIND || Instant::now() >= due {
-            all.push((looked, None));
+        let patience = GLIMPSED.min(due.saturating_duration_since(Instant::now()));
+        if number >= MOST_OF_A_KIND || patience.is_zero() {
+            tell(looked, None);
             continue;
         }
-        match ways(at, &id).and_then(|ways| read_ways(ways, &id, GLIMPSED, telling)) {
+        // A file that was found, and not named, is read only if it is the person's own.
+        let ways = match id.kind {
+            Kind::File => Ok(vec![Way::OwnFile(PathBuf::from(&id.name))]),
+            _ => ways(at, &id),
+        };
+        match ways.and_then(|ways| read_ways(ways, &id, Instant::now() + patience, telling)) {
             Ok(found) => {
                 looked.ended_at = looked.ended_at.or(found.1);
-                all.push((looked, Some(found)));
+                tell(looked, Some(found));
             }
             Err(why) => {
                 looked.unreadable_reason = Some(why);
-                all.push((looked, None));
+                tell(looked, None);
             }
         }
     }
-    all
 }
 
 /// What a kind of places has; else why it could not be asked. Where its program is not there, it has nothing.
-fn list(at: &Surroundings, ask: Ask) -> Result<Vec<Source>, String> {
+fn list(at: &Surroundings, ask: Ask, kinds: &[Kind]) -> Result<Vec<Source>, String> {
     match ask {
         Ask::Files(patterns) => Ok(patterns.iter().flat_map(files_of).collect()),
         Ask::Not { why, .. } => Err(why),
         Ask::Command { kind, argv, parse } => {
-            let said = match run(&argv, false, LISTED, &Telling::default()) {
+            let said = match whole(&argv, Instant::now() + LISTED) {
                 Ok(said) => said,
-                Err(Failure::NotInstalled) => return Ok(Vec::new()),
-                Err(Failure::Other(why)) => return Err(why),
+                Err(Failure::NotInstalled) if !kinds.contains(&kind) => return Ok(Vec::new()),
+                Err(failure) => return Err(failure.in_words(&argv)),
             };
             if !said.succeeded && !is_nothing_there(kind, &said.about) {
                 return Err(why_silent(kind, &said.about));
             }
-            let sources = if said.succeeded { parse(at, &String::from_utf8_lossy(&said.text)) } else { Vec::new() };
+            let sources = if said.succeeded { parse(at, &String::from_utf8_lossy(&said.text))? } else { Vec::new() };
             if kind == Kind::Kernel && sources.is_empty() && at.uid != Some(0) && has_journal() {
                 return Err("the journal: not permitted".to_owned());
             }
@@ -189,8 +203,8 @@ fn has_journal() -> bool {
 /// Whether a failure means that there is no server that could have anything.
 fn is_nothing_there(kind: Kind, about: &str) -> bool {
     let signs: &[&str] = match kind {
-        Kind::Tmux => &["no server running", "error connecting to", "No such file"],
-        Kind::Unit | Kind::UserUnit | Kind::Kernel => &["not been booted with systemd", "Failed to connect to bus"],
+        Kind::Tmux => &["no server running", "(No such file or directory)", "(Connection refused)"],
+        Kind::Unit | Kind::UserUnit | Kind::Kernel => &["not been booted with systemd", "Host is down"],
         _ => &[],
     };
     signs.iter().any(|sign| about.contains(sign))
@@ -200,11 +214,12 @@ fn is_nothing_there(kind: Kind, about: &str) -> bool {
 fn files_of(pattern: &Pattern) -> Vec<Source> {
     let mut found = Vec::new();
     gather(&pattern.folder, pattern.depth, pattern, &mut MOST_ENTRIES.clone(), &mut found);
-    found.sort_by_key(|(written, _)| std::cmp::Reverse(*written));
+    found.sort_by_key(|(written, _)| Reverse(*written));
     found.truncate(pattern.most);
     let mut sources = Vec::new();
     for (written, path) in found {
-        let Some(name) = path.to_str() else { continue };
+        // A name that cannot be shown as it is cannot be typed, either.
+        let Some(name) = path.to_str().filter(|name| !name.chars().any(char::is_control)) else { continue };
         let shown = path.strip_prefix(std::env::current_dir().unwrap_or_default()).unwrap_or(&path);
         let title = format!("{}: {}", pattern.program, shown.display());
         let ended_at = jiff::Timestamp::try_from(written).ok().map(WallTime);
@@ -236,35 +251,35 @@ fn is_own_and_recent(there: &Metadata) -> bool {
     here::is_own(there) && there.len() > 0 && age.is_none_or(|age| age < RECENT)
 }
 
-fn read_ways(ways: Vec<Way>, id: &SourceId, patience: Duration, telling: &Telling) -> Result<Found, String> {
-    let due = Instant::now() + patience;
+fn read_ways(ways: Vec<Way>, id: &SourceId, due: Instant, telling: &Telling) -> Result<Found, String> {
     let mut log: Found = (Vec::new(), None);
     for way in ways {
-        let left = due.saturating_duration_since(Instant::now());
-        read_way(way, id, left, telling, &mut log)?;
+        read_way(way, id, due, telling, &mut log)?;
     }
     if log.0.iter().all(u8::is_ascii_whitespace) {
         return Err(match id.kind {
-            Kind::Unit | Kind::UserUnit | Kind::Kernel => "the journal shows nothing of it, or not to you".to_owned(),
+            Kind::Unit | Kind::UserUnit | Kind::Kernel => "no journal entries, or no permission".to_owned(),
             _ => "it is empty".to_owned(),
         });
     }
     Ok(log)
 }
 
-fn read_way(way: Way, id: &SourceId, left: Duration, telling: &Telling, log: &mut Found) -> Result<(), String> {
+fn read_way(way: Way, id: &SourceId, due: Instant, telling: &Telling, log: &mut Found) -> Result<(), String> {
     match way {
         Way::Text(text) => add(log, text.into_bytes()),
         Way::Command { argv, merges } => {
-            let said = run(&argv, merges, left, telling).map_err(|failure| failure.in_words(&argv))?;
+            let said = run(&argv, merges, due, telling).map_err(|failure| failure.in_words(&argv))?;
             if !said.succeeded {
-                let about = if merges { String::from_utf8_lossy(&said.text).into_owned() } else { said.about };
-                return Err(why_silent(id.kind, &about));
+                // What went wrong is said last, below the log.
+                let text = String::from_utf8_lossy(&said.text);
+                let about = if merges { text.trim_end().lines().last().unwrap_or_default() } else { &said.about };
+                return Err(why_silent(id.kind, about));
             }
             add(log, said.text);
         }
         Way::Optional(argv) => {
-            if let Ok(said) = run(&argv, false, left, telling)
+            if let Ok(said) = run(&argv, false, due, telling)
                 && said.succeeded
             {
                 add(log, said.text);
@@ -278,15 +293,17 @@ fn read_way(way: Way, id: &SourceId, left: Duration, telling: &Telling, log: &mu
             }
             add_file(&path, telling, log)?;
         }
-        Way::Hardcopy { session, window } => add(log, hardcopy(&session, &window, left, telling)?),
+        Way::Hardcopy { session, window } => add(log, hardcopy(&session, &window, due, telling)?),
         Way::Ask(argv, next) => {
-            let found = read_ways(asked(&argv, id, next, left)?, id, left, telling)?;
+            let found = read_ways(asked(&argv, id, next, due)?, id, due, telling)?;
             add(log, found.0);
         }
         Way::AskOr(argv, next, file) => {
-            let ways = asked(&argv, id, next, left)
-                .or_else(|why| if file.exists() { Ok(vec![Way::OwnFile(file)]) } else { Err(why) });
-            let found = read_ways(ways?, id, left, telling)?;
+            let ways = match asked(&argv, id, next, due) {
+                Err(_) if file.exists() => vec![Way::OwnFile(file)],
+                ways => ways?,
+            };
+            let found = read_ways(ways, id, due, telling)?;
             add(log, found.0);
             log.1 = log.1.or(found.1);
         }
@@ -294,8 +311,8 @@ fn read_way(way: Way, id: &SourceId, left: Duration, telling: &Telling, log: &mu
     Ok(())
 }
 
-fn asked(argv: &Argv, id: &SourceId, next: Next, left: Duration) -> Result<Vec<Way>, String> {
-    let said = run(argv, false, left, &Telling::default()).map_err(|failure| failure.in_words(argv))?;
+fn asked(argv: &Argv, id: &SourceId, next: Next, due: Instant) -> Result<Vec<Way>, String> {
+    let said = whole(argv, due).map_err(|failure| failure.in_words(argv))?;
     if !said.succeeded {
         return Err(why_silent(id.kind, &said.about));
     }
@@ -317,15 +334,14 @@ fn add_file(path: &Path, telling: &Telling, log: &mut Found) -> Result<(), Strin
 }
 
 /// screen's server writes the window into a file a moment after it was asked. Only the person may read the folder.
-fn hardcopy(session: &str, window: &str, left: Duration, telling: &Telling) -> Result<Vec<u8>, String> {
+fn hardcopy(session: &str, window: &str, due: Instant, telling: &Telling) -> Result<Vec<u8>, String> {
     let folder = tempfile::Builder::new().prefix("oomdoctor-").tempdir().map_err(|error| error.to_string())?;
     let path = folder.path().join("window");
     let Some(name) = path.to_str() else {
         return Err("the folder for temporary files has no readable name".to_owned());
     };
     let argv = ["screen", "-S", session, "-p", window, "-X", "hardcopy", "-h", name].map(str::to_owned).to_vec();
-    let due = Instant::now() + left;
-    run(&argv, false, left, &Telling::default()).map_err(|failure| failure.in_words(&argv))?;
+    run(&argv, false, due, &Telling::default()).map_err(|failure| failure.in_words(&argv))?;
     let mut size = 0;
     loop {
         let now = fs::metadata(&path).map_or(0, |there| there.len());
@@ -373,30 +389,53 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Runs a command without a shell and without input. It is ended at the deadline.
-fn run(argv: &Argv, merges: bool, patience: Duration, telling: &Telling) -> Result<Said, Failure> {
+/// Runs a command without a shell and without input, and keeps of a huge output what matters. It is ended at the deadline.
+fn run(argv: &Argv, merges: bool, due: Instant, telling: &Telling) -> Result<Said, Failure> {
     let Some((program, arguments)) = argv.split_first() else { return Err(Failure::NotInstalled) };
     let mut command = Command::new(program);
     command.args(arguments);
-    run_for(command, merges, patience, telling)
+    run_until(command, merges, due, |output| read_all(output, |block| telling.may_matter(block)))
 }
 
-fn run_for(mut command: Command, merges: bool, patience: Duration, telling: &Telling) -> Result<Said, Failure> {
-    let mut about = tempfile::tempfile()?;
+/// The same for an output that is of no use in parts.
+fn whole(argv: &Argv, due: Instant) -> Result<Said, Failure> {
+    let Some((program, arguments)) = argv.split_first() else { return Err(Failure::NotInstalled) };
+    let mut command = Command::new(program);
+    command.args(arguments);
+    run_until(command, false, due, all_of)
+}
+
+fn all_of(output: Due) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    output.take(MOST_LISTED).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+fn run_until(
+    mut command: Command,
+    merges: bool,
+    due: Instant,
+    read: impl FnOnce(Due) -> io::Result<Vec<u8>>,
+) -> Result<Said, Failure> {
     let (output, input) = io::pipe()?;
+    let (about, about_input) = io::pipe()?;
     command.stdin(Stdio::null()).env("NO_COLOR", "1").env("SYSTEMD_COLORS", "0");
-    command.stderr(if merges { Stdio::from(input.try_clone()?) } else { Stdio::from(about.try_clone()?) });
-    let child = command.stdout(input).spawn();
-    // Its ends of the pipe must be closed here, or it would never end.
+    // Seconds since 1970, so that the cluster's time zone does not matter.
+    command.env("SLURM_TIME_FORMAT", "%s");
+    // The end that is not used is closed here, or the other one would be waited for.
+    let (errors, unused) = if merges { (input.try_clone()?, Some(about_input)) } else { (about_input, None) };
+    drop(unused);
+    command.stderr(errors).stdout(input);
+    // A group of its own, so that all of it can be ended.
+    here::detach(&mut command);
+    let child = command.spawn();
+    // Its ends of the pipes must be closed here, or they would never end.
     drop(command);
     let mut child = Ended(child?);
-    let due = Instant::now() + patience;
-    let output = Due { pipe: here::Pipe::new(here::file_of(output)), due };
-    let text = read_all(output, |block| telling.may_matter(block))?;
+    let text = read(Due { pipe: here::Pipe::new(here::file_of(output)), due })?;
     let succeeded = child.status_by(due)?.success();
-    about.seek(SeekFrom::Start(0))?;
     let mut said = Vec::new();
-    about.take(MOST_SAID).read_to_end(&mut said)?;
+    Due { pipe: here::Pipe::new(here::file_of(about)), due }.take(MOST_SAID).read_to_end(&mut said)?;
     Ok(Said { text, about: String::from_utf8_lossy(&said).into_owned(), succeeded })
 }
 
@@ -439,7 +478,10 @@ impl Ended {
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        let _ = self.0.kill();
+        if !matches!(self.0.try_wait(), Ok(Some(_))) {
+            // It was not waited for, so the number of its group is still its own.
+            here::end_group(&mut self.0);
+        }
         let _ = self.0.wait();
     }
 }

@@ -20,7 +20,7 @@ pub enum Ask {
 }
 
 /// Reads places out of what a command printed.
-pub type Parse = fn(&Surroundings, &str) -> Vec<Source>;
+pub type Parse = fn(&Surroundings, &str) -> Result<Vec<Source>, String>;
 
 pub(super) fn argv(parts: &[&str]) -> Argv {
     parts.iter().map(|part| (*part).to_owned()).collect()
@@ -63,20 +63,20 @@ pub type Next = fn(&str) -> Result<Vec<Way>, String>;
 pub fn why_silent(kind: Kind, said: &str) -> String {
     let line = said.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let said = said.to_lowercase();
-    let is_refused = ["permission denied", "not permitted", "insufficient permissions", "access denied"];
+    let is_refused = ["permission denied", "not permitted", "insufficient permissions", "access denied", "forbidden"];
     if is_refused.iter().any(|refused| said.contains(refused)) {
         return "not permitted".to_owned();
     }
     match kind {
         Kind::Docker | Kind::Podman if said.contains("cannot connect") || said.contains("failed to connect") => {
-            "its daemon does not run".to_owned()
+            "its daemon is not running".to_owned()
         }
         Kind::Unit | Kind::UserUnit | Kind::Kernel
             if said.contains("not been booted with systemd") || said.contains("failed to connect to bus") =>
         {
-            "systemd does not run here".to_owned()
+            "systemd is not running here".to_owned()
         }
-        _ if line.is_empty() => "it failed without a word".to_owned(),
+        _ if line.is_empty() => "it failed without a message".to_owned(),
         _ => crate::text::harmless(line).chars().take(120).collect(),
     }
 }
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn a_refusal_is_never_an_empty_list() {
         assert_eq!(why_silent(Kind::Docker, "Got permission denied while trying to connect"), "not permitted");
-        assert_eq!(why_silent(Kind::Unit, "Failed to connect to bus: No medium found"), "systemd does not run here");
+        assert_eq!(why_silent(Kind::Unit, "Failed to connect to bus: No medium found"), "systemd is not running here");
         assert_eq!(why_silent(Kind::Tmux, "\nlost server\n"), "lost server");
     }
 }

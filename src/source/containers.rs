@@ -20,33 +20,44 @@ pub(super) fn asks(at: &Surroundings, kinds: &[Kind]) -> Vec<Ask> {
         }
         _ => Ask::Command { kind: Kind::Docker, argv: list("docker"), parse: of_docker },
     };
-    let podman = match at.variable("CONTAINER_HOST").filter(|host| !host.starts_with("unix:")) {
+    let remote = at.variable("CONTAINER_HOST").filter(|host| !is_here(host)).or(at.variable("CONTAINER_CONNECTION"));
+    let podman = match remote {
         Some(host) if !kinds.contains(&Kind::Podman) => {
             let why = format!("it runs on another machine ({host}): `oomdoctor sources podman` asks it");
-            Ask::Not { kind: Kind::Podman, why }
+            Some(Ask::Not { kind: Kind::Podman, why })
         }
-        _ => Ask::Command { kind: Kind::Podman, argv: list("podman"), parse: of_podman },
+        _ if at.has_podman || kinds.contains(&Kind::Podman) => {
+            Some(Ask::Command { kind: Kind::Podman, argv: list("podman"), parse: of_podman })
+        }
+        _ => None,
     };
-    let pods = argv(&["kubectl", "get", "pods", "--all-namespaces", "-o", "json", "--request-timeout=5s"]);
-    vec![docker, podman, Ask::Command { kind: Kind::Pod, argv: pods, parse: of_kubernetes }]
+    // Of the namespace that kubectl's context names: those of others are other people's.
+    let pods = argv(&["kubectl", "get", "pods", "-o", "json", "--request-timeout=3s"]);
+    let pods = Ask::Command { kind: Kind::Pod, argv: pods, parse: of_kubernetes };
+    [Some(docker), podman, Some(pods)].into_iter().flatten().collect()
+}
+
+/// Whether an address of a daemon leads to this machine.
+fn is_here(host: &str) -> bool {
+    ["unix:", "npipe:", "tcp://127.0.0.1", "tcp://localhost", "tcp://[::1]"].iter().any(|begin| host.starts_with(begin))
 }
 
 /// Where Docker's daemon is, if that is not this machine.
 fn another_machine(at: &Surroundings) -> Option<&str> {
     if let Some(host) = at.variable("DOCKER_HOST") {
-        return Some(host).filter(|host| !host.starts_with("unix:") && !host.starts_with("npipe:"));
+        return Some(host).filter(|host| !is_here(host));
     }
     let context = at.variable("DOCKER_CONTEXT").or(at.docker_context.as_deref());
     // Those of Docker Desktop and of a daemon without root are on this machine.
     context.filter(|context| !["default", "desktop-linux", "rootless", "orbstack", "colima"].contains(context))
 }
 
-fn of_docker(at: &Surroundings, printed: &str) -> Vec<Source> {
-    rows(Kind::Docker, at.now, printed)
+fn of_docker(at: &Surroundings, printed: &str) -> Result<Vec<Source>, String> {
+    Ok(rows(Kind::Docker, at.now, printed))
 }
 
-fn of_podman(at: &Surroundings, printed: &str) -> Vec<Source> {
-    rows(Kind::Podman, at.now, printed)
+fn of_podman(at: &Surroundings, printed: &str) -> Result<Vec<Source>, String> {
+    Ok(rows(Kind::Podman, at.now, printed))
 }
 
 fn rows(kind: Kind, now: Option<WallTime>, printed: &str) -> Vec<Source> {
@@ -142,8 +153,8 @@ fn text<'v>(value: &'v Value, path: &str) -> Option<&'v str> {
     value.pointer(path)?.as_str()
 }
 
-fn of_kubernetes(_: &Surroundings, printed: &str) -> Vec<Source> {
-    let Ok(list) = serde_json::from_str::<Value>(printed) else { return Vec::new() };
+fn of_kubernetes(_: &Surroundings, printed: &str) -> Result<Vec<Source>, String> {
+    let list: Value = serde_json::from_str(printed).map_err(|error| format!("kubectl did not print JSON: {error}"))?;
     let mut sources = Vec::new();
     for pod in list.get("items").and_then(Value::as_array).into_iter().flatten() {
         let (Some(namespace), Some(name)) = (text(pod, "/metadata/namespace"), text(pod, "/metadata/name")) else {
@@ -156,7 +167,7 @@ fn of_kubernetes(_: &Surroundings, printed: &str) -> Vec<Source> {
         let ended_at = ended.iter().filter_map(|end| end.at).max_by_key(|at| at.0);
         sources.push(Source { ended_at, ..Source::new(Kind::Pod, format!("{namespace}/{name}"), title) });
     }
-    sources
+    Ok(sources)
 }
 
 /// The state of a pod as it was printed, and the logs of each container that ended.
@@ -165,7 +176,9 @@ fn logs_of_pod(printed: &str) -> Result<Vec<Way>, String> {
     let (Some(namespace), Some(name)) = (text(&pod, "/metadata/namespace"), text(&pod, "/metadata/name")) else {
         return Err("kubectl printed no pod".to_owned());
     };
-    let mut ways = vec![Way::Text(printed.to_owned())];
+    // Its specification has the values of variables, tokens among them.
+    let state = pod.get("status").map(|status| format!("{status:#}")).unwrap_or_default();
+    let mut ways = vec![Way::Text(format!("{state}\n"))];
     let ended = ended_in(&pod);
     let mut wanted: Vec<(&str, bool)> = ended.iter().map(|end| (end.container.as_str(), end.is_previous)).collect();
     if wanted.is_empty() {
@@ -173,7 +186,8 @@ fn logs_of_pod(printed: &str) -> Result<Vec<Way>, String> {
         wanted.extend(containers.into_iter().flatten().filter_map(|one| Some((text(one, "/name")?, false))));
     }
     for (container, is_previous) in wanted {
-        let mut logs = argv(&["kubectl", "logs", "-n", namespace, name, "-c", container, "--tail=20000"]);
+        let mut logs =
+            argv(&["kubectl", "logs", "-n", namespace, name, "-c", container, "--tail=20000", "--request-timeout=10s"]);
         if is_previous {
             logs.push("--previous".to_owned());
         }
@@ -212,14 +226,16 @@ mod tests {
                     {"reason": "OOMKilled", "exitCode": 137, "finishedAt": "2026-11-23T12:46:11Z"}}},
                 {"name": "sidecar", "state": {"running": {}}, "lastState": {}}]}}"#;
         let list = r#"{"items": [POD, {"metadata": {"namespace": "ml", "name": "fine"}, "status": {}}]}"#;
-        let found = of_kubernetes(&Surroundings::default(), &list.replace("POD", pod));
+        let found = of_kubernetes(&Surroundings::default(), &list.replace("POD", pod)).unwrap();
         let [one] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!(one.id.to_string(), "pod:ml/train-0");
         assert!(one.title.contains("OOMKilled") && one.ended_at.is_some());
         let ways = logs_of_pod(pod).unwrap();
-        let [Way::Text(_), Way::Optional(argv)] = ways.as_slice() else { panic!("{ways:?}") };
+        let [Way::Text(state), Way::Optional(argv)] = ways.as_slice() else { panic!("{ways:?}") };
+        assert!(state.contains("OOMKilled") && !state.contains("spec"), "{state}");
         assert!(argv.contains(&"trainer".to_owned()) && argv.contains(&"--previous".to_owned()), "{argv:?}");
         assert!(logs_of_pod("Error from server").is_err());
+        assert!(of_kubernetes(&Surroundings::default(), "{\"items\": [").is_err(), "cut is not empty");
         assert!(way_to_pod("train-0").is_err());
     }
 }

@@ -77,6 +77,15 @@ mod tests {
     }
 
     #[test]
+    fn podman_is_asked_only_where_it_was_used_or_is_named() {
+        let asks_podman = |has_podman: bool, kinds: &[Kind]| {
+            let at = Surroundings { has_podman, ..Surroundings::default() };
+            asks(&at, kinds).iter().any(|ask| ask.kind() == Kind::Podman)
+        };
+        assert!(asks_podman(true, &[]) && !asks_podman(false, &[]) && asks_podman(false, &[Kind::Podman]));
+    }
+
+    #[test]
     fn a_name_is_one_argument_and_never_an_option() {
         let at = Surroundings { uid: Some(1000), ..Surroundings::default() };
         for (text, wanted) in [("tmux:%3", "%3"), ("docker:a b;c", "a b;c"), ("unit:x y.service", "x y.service")] {

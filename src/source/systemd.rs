@@ -37,12 +37,12 @@ fn systemctl(own: bool) -> Argv {
     if own { argv(&["systemctl", "--user"]) } else { argv(&["systemctl"]) }
 }
 
-fn units(_: &Surroundings, printed: &str) -> Vec<Source> {
-    failed_or_serving(Kind::Unit, printed)
+fn units(_: &Surroundings, printed: &str) -> Result<Vec<Source>, String> {
+    Ok(failed_or_serving(Kind::Unit, printed))
 }
 
-fn units_of_the_user(_: &Surroundings, printed: &str) -> Vec<Source> {
-    failed_or_serving(Kind::UserUnit, printed)
+fn units_of_the_user(_: &Surroundings, printed: &str) -> Result<Vec<Source>, String> {
+    Ok(failed_or_serving(Kind::UserUnit, printed))
 }
 
 /// "ollama.service loaded active running Ollama Service": unit, load, active, sub, description.
@@ -69,16 +69,19 @@ fn is_server(unit: &str) -> bool {
 }
 
 /// One line of it shows that it may be read. Without the right to, journalctl finds "no journal files" and exits with 0.
-fn the_kernel(_: &Surroundings, printed: &str) -> Vec<Source> {
+fn the_kernel(_: &Surroundings, printed: &str) -> Result<Vec<Source>, String> {
     let has_a_line =
         printed.lines().any(|line| !line.is_empty() && !line.starts_with("-- ") && !line.starts_with("No journal"));
-    if has_a_line { vec![Source::new(Kind::Kernel, "", "the kernel's log since the start")] } else { Vec::new() }
+    let kernel = has_a_line.then(|| Source::new(Kind::Kernel, "", "the kernel's log since the start"));
+    Ok(kernel.into_iter().collect())
 }
 
 pub(super) fn way_to_unit(kind: Kind, unit: &str) -> Vec<Way> {
     let own = kind == Kind::UserUnit;
     let mut show = systemctl(own);
-    show.extend(["show", unit, "-p", "Id,Result,ExecMainCode,ExecMainStatus,MemoryPeak,MemoryMax"].map(str::to_owned));
+    show.extend(
+        ["show", "-p", "Id,Result,ExecMainCode,ExecMainStatus,MemoryPeak,MemoryMax", "--", unit].map(str::to_owned),
+    );
     let mut journal = argv(&["journalctl"]);
     if own {
         journal.push("--user".to_owned());
@@ -109,8 +112,12 @@ mod tests {
 
     #[test]
     fn a_journal_that_may_not_be_read_is_no_empty_journal() {
-        assert!(the_kernel(&Surroundings::default(), "No journal files were found.\n-- No entries --\n").is_empty());
-        assert!(the_kernel(&Surroundings::default(), "").is_empty());
-        assert_eq!(the_kernel(&Surroundings::default(), "2026-11-23T12:46:11+00:00 box kernel: x\n").len(), 1);
+        assert!(
+            the_kernel(&Surroundings::default(), "No journal files were found.\n-- No entries --\n")
+                .unwrap()
+                .is_empty()
+        );
+        assert!(the_kernel(&Surroundings::default(), "").unwrap().is_empty());
+        assert_eq!(the_kernel(&Surroundings::default(), "2026-11-23T12:46:11+00:00 box kernel: x\n").unwrap().len(), 1);
     }
 }

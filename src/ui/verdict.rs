@@ -133,11 +133,11 @@ fn nothing_yet(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>>
 
 /// A log that was found, and the key that reads it.
 fn offered(model: &Model, found: &Looked) -> String {
-    let age = found.ended_at.map_or_else(String::new, |ended| format!(", {} ago", ended.age_at(model.wall)));
+    let age = found.ended_at.map_or_else(String::new, |ended| format!(" · {} ago", ended.age_at(model.wall)));
     let failure = found.failure.as_deref().unwrap_or("memory ran out");
     let (read, list) = (model.key(Action::ReadFound), model.key(Action::FoundLogs));
     let (failure, place) = (crate::text::harmless(failure), crate::text::harmless(&found.title));
-    format!(" {read} reads the log in {place}{age}: {failure}. {list} lists all.")
+    format!(" {read} reads: {failure}{age} · {place} · {list} lists all")
 }
 
 /// The failed log that was found, else the largest idle process, else where a description stands in for a log.

@@ -102,11 +102,9 @@ fn nothing_beyond_this_machine_is_asked_unless_it_is_named() {
     let list = serde_json::json!({"items": [pod]});
     home.program(
         "kubectl",
-        &format!(
-            "case \"$*\" in *--all-namespaces*) echo '{list}';; *logs*) echo '{FAILURE}';; *) echo '{pod}';; esac"
-        ),
+        &format!("case \"$*\" in *pods*) echo '{list}';; *logs*) echo '{FAILURE}';; *) echo '{pod}';; esac"),
     );
-    home.program("sacct", "case \"$*\" in *-S*) echo '12|FAILED|1:0|1795176000|train|gpu1';; esac");
+    home.program("sacct", "case \"$*\" in *-S*) echo '12|FAILED|1:0|1795176000|gpu1|train';; esac");
     let output = home.at("job.txt");
     fs::write(&output, FAILURE).unwrap();
     home.program("scontrol", &format!("echo 'JobId=12 JobState=FAILED StdErr={0} StdOut={0}'", output.display()));
@@ -127,7 +125,8 @@ fn what_cannot_be_asked_is_said_and_hides_nothing_else() {
     fs::write(home.at("work/slurm-12.out"), FAILURE).unwrap();
     let sources = home.sources(&[]);
     assert!(of_kind(&sources, "docker").unwrap()["unreadable_reason"].is_string(), "{sources:#?}");
-    assert!(of_kind(&sources, "podman").unwrap()["unreadable_reason"].is_string());
+    assert!(of_kind(&home.sources(&["podman"]), "podman").unwrap()["unreadable_reason"].is_string());
+    assert!(of_kind(&home.sources(&["pod"]), "pod").unwrap()["unreadable_reason"].is_string(), "kubectl is not there");
     assert_eq!(sources[0]["kind"], "file");
 }
 

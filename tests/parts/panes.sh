@@ -38,8 +38,7 @@ tmux split-window -t work "bash --norc --noprofile -c '$program sources --json >
 until_true test -e "$folder/done"
 ask "$(cat "$folder/own.json")" "
 panes = [one for one in found if one['kind'] == 'tmux']
-assert [one['oom'] for one in panes] == ['yes'], panes
-assert panes[0]['ended_at'], panes"
+assert [one['oom'] for one in panes] == ['yes'], panes"
 # From outside the server its pane is found, too; wrapped lines are joined.
 id=$(ask "$("$program" sources --json || true)" "print(next(one['id'] for one in found if one['oom'] == 'yes'))")
 "$program" diagnose --no-live --json --from "$id" > "$folder/diagnosis.json"

@@ -1,6 +1,7 @@
 //! Owns the state of the failed logs that were found on this machine.
 
 use crate::source::{Looked, SourceId};
+use crate::units::WallTime;
 
 /// The logs that were found, and what is being looked for.
 #[derive(Clone, Debug, Default)]
@@ -14,7 +15,7 @@ pub struct FoundLogs {
 
 impl FoundLogs {
     /// The log to offer: the best that shows a failure.
-    pub fn best(&self) -> Option<&Looked> {
-        self.places.as_ref()?.iter().find(|looked| looked.shows_a_failure())
+    pub fn best(&self, now: WallTime) -> Option<&Looked> {
+        self.places.as_ref()?.iter().find(|looked| looked.shows_a_failure() && looked.is_recent(now))
     }
 }

@@ -8,7 +8,7 @@ use crate::app::model::Model;
 use crate::app::update::found;
 use crate::knowledge::diagnosis::Oom;
 use crate::knowledge::page::Tone;
-use crate::source::{Kind, Looked};
+use crate::source::{Kind, Looked, SourceId};
 use crate::text::harmless;
 use crate::units::WallTime;
 
@@ -21,19 +21,23 @@ const ASKED_WHEN_PICKED: [(Kind, &str); 2] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found;
 
+/// What picking a row does.
+enum Row<'m> {
+    Place(&'m Looked, &'m SourceId),
+    Ask(Kind, &'static str),
+    /// A place that could not be asked or read.
+    Silent(&'m Looked, &'m str),
+}
+
 impl Overlay for Found {
     fn title(&self) -> &'static str {
         "Logs found here"
     }
 
     fn body(&self, model: &Model) -> Body {
-        let places = model.found.places.as_deref().unwrap_or_default();
-        let mut items: Vec<Item> = readable(places).map(|looked| in_words(looked, model.wall)).collect();
-        items.extend(not_asked(places).map(|(_, words)| Item { key: None, words: (*words).to_owned() }));
-        let mut above: Vec<Line> = places.iter().filter_map(unreadable).collect();
-        if model.found.is_looking {
-            above.push(Line::Text(Tone::Quiet, "Looking…".to_owned()));
-        }
+        let items = rows(model).into_iter().map(|row| Item { key: None, words: row.in_words(model.wall) }).collect();
+        let looking = model.found.is_looking.then(|| Line::Text(Tone::Quiet, "Looking…".to_owned()));
+        let above = looking.into_iter().collect();
         Body::List { above, items, if_empty: "", most_shown: page_height(model.size) }
     }
 
@@ -51,11 +55,12 @@ impl Overlay for Found {
 }
 
 fn picked(model: &mut Model, at: usize) -> Outcome {
-    let places = model.found.places.as_deref().unwrap_or_default();
-    let id = readable(places).nth(at).map(|looked| looked.id.clone());
-    let beyond = at.saturating_sub(readable(places).count());
-    let kind = not_asked(places).nth(beyond).map(|(kind, _)| *kind);
-    if let Some(id) = id {
+    let (place, kind) = match rows(model).into_iter().nth(at) {
+        Some(Row::Place(_, id)) => (Some(id.clone()), None),
+        Some(Row::Ask(kind, _)) => (None, Some(kind)),
+        Some(Row::Silent(..)) | None => (None, None),
+    };
+    if let Some(id) = place {
         return Outcome::Closes(vec![found::read(model, id)]);
     }
     let Some(kind) = kind else { return Outcome::Stays };
@@ -63,28 +68,34 @@ fn picked(model: &mut Model, at: usize) -> Outcome {
     Outcome::Opens(Box::new(Found), vec![Effect::FindLogs(vec![kind])])
 }
 
-/// What has not been asked yet, with its words.
-fn not_asked(places: &[Looked]) -> impl Iterator<Item = &'static (Kind, &'static str)> {
-    ASKED_WHEN_PICKED.iter().filter(|(kind, _)| places.iter().all(|looked| looked.kind != *kind))
+/// What can be read first, then what can be asked, then what could not be.
+fn rows(model: &Model) -> Vec<Row<'_>> {
+    let places = model.found.places.as_deref().unwrap_or_default();
+    let readable = places.iter().filter(|looked| looked.unreadable_reason.is_none());
+    let mut rows: Vec<Row<'_>> = readable.filter_map(|looked| Some(Row::Place(looked, looked.id.as_ref()?))).collect();
+    let not_asked = ASKED_WHEN_PICKED.iter().filter(|(kind, _)| places.iter().all(|looked| looked.kind != *kind));
+    rows.extend(not_asked.map(|(kind, words)| Row::Ask(*kind, words)));
+    rows.extend(places.iter().filter_map(|looked| Some(Row::Silent(looked, looked.unreadable_reason.as_deref()?))));
+    rows
 }
 
-fn readable(places: &[Looked]) -> impl Iterator<Item = &Looked> {
-    places.iter().filter(|looked| looked.unreadable_reason.is_none())
+impl Row<'_> {
+    fn in_words(&self, now: WallTime) -> String {
+        match self {
+            Row::Place(looked, _) => in_words(looked, now),
+            Row::Ask(_, words) => (*words).to_owned(),
+            Row::Silent(looked, why) => format!("({}: {})", harmless(&looked.title), harmless(why)),
+        }
+    }
 }
 
-fn unreadable(looked: &Looked) -> Option<Line> {
-    let why = looked.unreadable_reason.as_deref()?;
-    Some(Line::Text(Tone::Quiet, format!("{}: {}", harmless(&looked.title), harmless(why))))
-}
-
-fn in_words(looked: &Looked, now: WallTime) -> Item {
+fn in_words(looked: &Looked, now: WallTime) -> String {
     let age = looked.ended_at.map_or_else(String::new, |ended| format!(", {} ago", ended.age_at(now)));
     let place = format!("{}{age}", harmless(&looked.title));
-    let words = match (looked.oom, &looked.failure) {
+    match (looked.oom, &looked.failure) {
         (Some(Oom::Yes), Some(failure)) => format!("{}: {place}", harmless(failure)),
         (Some(Oom::Maybe), Some(failure)) => format!("perhaps {}: {place}", harmless(failure)),
         (None, _) => format!("not read yet: {place}"),
-        _ => format!("no failure: {place}"),
-    };
-    Item { key: None, words }
+        _ => format!("no out-of-memory line: {place}"),
+    }
 }

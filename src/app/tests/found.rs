@@ -3,6 +3,7 @@
 use super::*;
 use crate::knowledge::diagnosis::Oom;
 use crate::source::{Kind, Looked, Source, SourceId};
+use crate::units::WallTime;
 
 fn place(kind: Kind, name: &str, oom: Option<Oom>) -> Looked {
     Looked { oom, failure: Some("PyTorch: VRAM ran out".into()), ..Looked::unread(Source::new(kind, name, name)) }
@@ -21,15 +22,18 @@ fn looked_for(session: &Session) -> Vec<Vec<Kind>> {
 #[test]
 fn one_key_reads_the_best_log_that_was_found() {
     let mut session = Session::with_holders();
-    session.send(Msg::Found(Ok(vec![
-        place(Kind::Tmux, "%1", Some(Oom::No)),
-        place(Kind::Docker, "trainer", Some(Oom::Maybe)),
-        place(Kind::Tmux, "%3", Some(Oom::Yes)),
-    ])));
+    session.send(Msg::Found(
+        vec![],
+        Ok(vec![
+            place(Kind::Tmux, "%1", Some(Oom::No)),
+            place(Kind::Docker, "trainer", Some(Oom::Maybe)),
+            place(Kind::Tmux, "%3", Some(Oom::Yes)),
+        ]),
+    ));
     assert_eq!(session.model.found_failure().unwrap().title, "%3");
     session.keys("F");
     let id: SourceId = "tmux:%3".parse().unwrap();
-    assert_eq!(asked_to_read(&session), [id.clone()]);
+    assert_eq!(asked_to_read(&session), std::slice::from_ref(&id));
     session.send(Msg::FoundLog(id, Ok((torch_log(), None))));
     session.read_logs();
     assert_eq!(session.model.input.origin, "tmux:%3");
@@ -40,8 +44,10 @@ fn one_key_reads_the_best_log_that_was_found() {
 #[test]
 fn a_log_that_nobody_waits_for_any_more_is_not_opened() {
     let mut session = Session::with_holders();
-    session
-        .send(Msg::Found(Ok(vec![place(Kind::Tmux, "%1", Some(Oom::Yes)), place(Kind::Tmux, "%2", Some(Oom::Yes))])));
+    session.send(Msg::Found(
+        vec![],
+        Ok(vec![place(Kind::Tmux, "%1", Some(Oom::Yes)), place(Kind::Tmux, "%2", Some(Oom::Yes))]),
+    ));
     session.keys("FO");
     session.press(KeyCode::Down);
     session.press(KeyCode::Enter);
@@ -55,17 +61,34 @@ fn a_log_that_nobody_waits_for_any_more_is_not_opened() {
 #[test]
 fn other_machines_are_asked_only_when_they_are_picked_and_one_at_a_time() {
     let mut session = Session::with_holders();
-    session.send(Msg::Found(Ok(vec![
-        place(Kind::Tmux, "%1", Some(Oom::Yes)),
-        Looked::silent(Kind::Docker, "not running"),
-    ])));
+    session.send(Msg::Found(
+        vec![],
+        Ok(vec![place(Kind::Tmux, "%1", Some(Oom::Yes)), Looked::silent(Kind::Docker, "not running")]),
+    ));
     session.keys("O");
     assert_eq!(looked_for(&session), [vec![]]);
-    session.send(Msg::Found(Ok(vec![place(Kind::Tmux, "%1", Some(Oom::Yes))])));
+    session.send(Msg::Found(vec![], Ok(vec![place(Kind::Tmux, "%1", Some(Oom::Yes))])));
     session.press(KeyCode::Down);
     session.press(KeyCode::Enter);
     assert_eq!(looked_for(&session).last().unwrap(), &[Kind::Slurm]);
-    session.send(Msg::Found(Ok(vec![place(Kind::Slurm, "4711", Some(Oom::Yes))])));
+    session.send(Msg::Found(vec![Kind::Slurm], Ok(vec![place(Kind::Slurm, "4711", Some(Oom::Yes))])));
     let titles: Vec<&str> = session.model.found.places.iter().flatten().map(|looked| looked.title.as_str()).collect();
     assert_eq!(titles, ["%1", "4711"], "what was found before stays");
+}
+
+#[test]
+fn an_answer_about_one_kind_leaves_the_others_and_an_old_failure_is_not_offered() {
+    let mut session = Session::with_holders();
+    let ended = WallTime(noon_plus(0).0 - jiff::SignedDuration::from_hours(30));
+    let old = Looked { ended_at: Some(ended), ..place(Kind::Docker, "old", Some(Oom::Yes)) };
+    session.send(Msg::Found(vec![], Ok(vec![old])));
+    assert!(session.model.found_failure().is_none());
+    let silent = Looked::silent(Kind::Pod, "kubectl is not installed");
+    session.send(Msg::Found(vec![Kind::Pod], Ok(vec![silent])));
+    session.send(Msg::Found(vec![Kind::Slurm], Ok(vec![])));
+    assert_eq!(session.model.found.places.as_ref().map(Vec::len), Some(2));
+    session.keys("O");
+    session.press(KeyCode::Enter);
+    session.send(Msg::FoundLog("docker:old".parse().unwrap(), Ok((torch_log(), None))));
+    assert_eq!(session.model.input.crashed_by, Some(ended), "not the moment of the key");
 }

@@ -4,7 +4,7 @@ use super::log;
 use crate::app::effect::Effect;
 use crate::app::model::Model;
 use crate::app::overlay::found::Found;
-use crate::source::{Looked, SourceId};
+use crate::source::{Kind, Looked, SourceId};
 use crate::units::WallTime;
 
 /// Looks for logs, once at the start.
@@ -21,7 +21,7 @@ pub(super) fn list(model: &mut Model) -> Option<Effect> {
 
 /// Reads the best log that was found, where one shows a failure and none is open.
 pub(super) fn read_best(model: &mut Model) -> Option<Effect> {
-    if let Some(id) = model.found_failure().map(|best| best.id.clone()) {
+    if let Some(id) = model.found_failure().and_then(|best| best.id.clone()) {
         return Some(read(model, id));
     }
     list(model)
@@ -33,17 +33,17 @@ pub(crate) fn read(model: &mut Model, id: SourceId) -> Effect {
     Effect::ReadFound(id)
 }
 
-/// Places were looked at. Those of kinds that were not asked this time stay.
-pub(super) fn were_found(model: &mut Model, found: Result<Vec<Looked>, String>) {
+/// Places of these kinds were looked at (without kinds: of this machine). Those of other kinds stay.
+pub(super) fn were_found(model: &mut Model, kinds: &[Kind], found: Result<Vec<Looked>, String>) {
     model.found.is_looking = false;
     let mut new = match found {
         Ok(found) => found,
-        Err(why) => return model.say(format!("Logs could not be looked for: {why}.")),
+        Err(why) => return model.say(format!("The search for logs failed: {why}.")),
     };
-    let beyond = |looked: &Looked| looked.kind.is_beyond_this_machine();
-    let asked_beyond = new.iter().any(beyond);
     let old = model.found.places.take().unwrap_or_default();
-    new.extend(old.into_iter().filter(|looked| beyond(looked) != asked_beyond));
+    new.extend(old.into_iter().filter(|looked| {
+        if kinds.is_empty() { looked.kind.is_beyond_this_machine() } else { !kinds.contains(&looked.kind) }
+    }));
     crate::source::rank(&mut new);
     model.found.places = Some(new);
 }
@@ -62,8 +62,10 @@ pub(super) fn was_read(
     match read {
         Ok((text, written)) => {
             model.notice = None;
+            let places = model.found.places.as_deref().unwrap_or_default();
+            let ended = places.iter().find(|looked| looked.id.as_ref() == Some(id)).and_then(|looked| looked.ended_at);
             let effect = log::open(model, text, shown);
-            model.input.crashed_by = written.or(model.input.crashed_by);
+            model.input.crashed_by = ended.or(written).or(model.input.crashed_by);
             Some(effect)
         }
         Err(why) => {
@@ -77,6 +79,6 @@ impl Model {
     /// The found log that is offered: none once a log is there.
     pub fn found_failure(&self) -> Option<&Looked> {
         let is_free = self.input.log.is_none() && self.input.awaited.is_none() && self.input.typing.is_none();
-        if is_free { self.found.best() } else { None }
+        if is_free { self.found.best(self.wall) } else { None }
     }
 }
