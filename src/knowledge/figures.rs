@@ -1,6 +1,6 @@
 //! Owns reading figures: an entry's patterns on the decisive message and the lines it allows around it.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use regex::bytes::Captures;
 
@@ -8,9 +8,15 @@ use super::diagnosis::Figure;
 use super::entry::Entry;
 use super::facts::{Facts, NamedProcess};
 use super::matching::Hit;
-use super::pattern::{Capture, Form, Pattern, group};
+use super::pattern::{Capture, Form, Pattern, captured, group};
 use crate::log::{PastedLog, View};
 use crate::units::{Bytes, UnitBase};
+
+/// What an exit code can be, in any system's way to write it.
+const CODES: RangeInclusive<i64> = i32::MIN as i64..=u32::MAX as i64;
+
+/// How many lines behind a failure may say with which code the program ended.
+const BEHIND: usize = 30;
 
 /// What a message's figures are.
 #[derive(Clone, Debug, Default)]
@@ -52,6 +58,19 @@ pub(crate) fn read(entry: &Entry, log: &PastedLog, hits: &[Hit], index: usize) -
     }
     figures.absurd |= figures.facts.requested_bytes.is_some_and(is_absurd);
     figures
+}
+
+/// The code with which the program ended, as the line of the failure or one of those behind it prints.
+pub(crate) fn exit_code(log: &PastedLog, line: usize) -> Option<i64> {
+    let last = line.saturating_add(BEHIND).min(log.line_count());
+    (line..=last).find_map(|number| {
+        let view = match number == line {
+            true => log.joined(line, log.end_of_wrap(line, line), line, log.around(line, log.length(line))),
+            false => log.single(number),
+        };
+        let code = captured("ended_with", view.text(), "exit_code")?;
+        code.parse().ok().filter(|code| *code != 0 && CODES.contains(code))
+    })
 }
 
 /// 0 bytes, or more than 16 TiB: an overflow or a bug in the caller, never a small machine.

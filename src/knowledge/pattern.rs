@@ -72,6 +72,15 @@ pub(super) fn shows(name: &str, text: &str) -> bool {
     PATTERNS.get(name).is_some_and(|pattern| pattern.is_match(text))
 }
 
+/// What the first of the patterns of this name captures as `key`.
+pub(super) fn captured(name: &str, text: &str, key: &str) -> Option<String> {
+    static PATTERNS: LazyLock<BTreeMap<&str, Vec<Pattern>>> = LazyLock::new(|| {
+        let each = |sources: &Vec<String>| sources.iter().cloned().map(Pattern::from).collect();
+        NAMED.iter().map(|(name, sources)| (name.as_str(), each(sources))).collect()
+    });
+    PATTERNS.get(name)?.iter().find_map(|pattern| group(&pattern.captures(text).next()?, key))
+}
+
 impl Pattern {
     /// As written in the entry.
     pub fn source(&self) -> &str {

@@ -183,8 +183,10 @@ fn withhold_fallbacks(findings: &mut Vec<Finding>, entries: &[Entry], hits: &[Hi
     let is_known_failure = findings.iter().any(|one| !one.entry.fallback && one.entry.oom == Oom::Yes);
     findings.retain(|one| {
         let mut near = hits.iter().filter(|hit| hit.line.abs_diff(one.hit.line) <= NEAR);
-        !one.entry.fallback
-            || !is_known_failure && !near.any(|hit| entries.get(hit.entry).is_some_and(|entry| !entry.fallback))
+        // What only follows a failure explains nothing.
+        let recognizes =
+            |hit: &Hit| entries.get(hit.entry).is_some_and(|entry| !entry.fallback && !one.entry.masks(entry));
+        !one.entry.fallback || !is_known_failure && !near.any(recognizes)
     });
 }
 
@@ -289,6 +291,9 @@ fn answer(
     for other in drawn_on.clone() {
         facts.complete_from(&other.figures.facts);
         places.extend(other.figures.places.iter().cloned());
+    }
+    if facts.exit_code.is_none() && leading.oom != Oom::No {
+        facts.exit_code = figures::exit_code(log, hit.line);
     }
     let discarded = facts.discard_impossible();
     places.retain(|place| !discarded.contains(&place.key));

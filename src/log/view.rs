@@ -10,6 +10,10 @@ use super::excerpt::Excerpt;
 use super::prefix;
 use crate::effort;
 
+/// Blanks that are too many to mean anything, and how many of them are kept.
+const LONG_RUN: &str = "                ";
+const KEPT_OF_RUN: usize = 6;
+
 /// A text made of lines, and where each part came from.
 #[derive(Clone, Debug, Default)]
 pub struct View {
@@ -118,10 +122,27 @@ impl View {
                 self.text.push('\n');
                 offset += 2;
             }
-            self.parts.push(Part { at: self.text.len(), line, from: offset, len: piece.len() });
-            self.text.push_str(piece);
+            self.push_narrowed(line, offset, piece);
             offset += piece.len();
         }
+    }
+
+    /// Appends text in which a long run of blanks is a short one: terminals pad lines to their width, which must not
+    /// part a message.
+    fn push_narrowed(&mut self, line: usize, from: usize, piece: &str) {
+        let mut start = 0;
+        while let Some(run) = piece.get(start..).and_then(|rest| rest.find(LONG_RUN)) {
+            let kept = start + run + KEPT_OF_RUN;
+            self.push_part(line, from + start, piece.get(start..kept).unwrap_or_default());
+            let rest = piece.get(kept..).unwrap_or_default();
+            start = kept + rest.len() - rest.trim_start_matches(' ').len();
+        }
+        self.push_part(line, from + start, piece.get(start..).unwrap_or_default());
+    }
+
+    fn push_part(&mut self, line: usize, from: usize, text: &str) {
+        self.parts.push(Part { at: self.text.len(), line, from, len: text.len() });
+        self.text.push_str(text);
     }
 }
 
@@ -207,6 +228,16 @@ mod tests {
         assert_eq!(view.text(), "failed to allocate 524288 bytes");
         assert_eq!(view.span(19..31), Some((1, 19..25)));
         assert_eq!(View::single(1, &Excerpt::of_ends(r"524288\nbytes")).span(0..12), Some((1, 0..6)));
+    }
+
+    #[test]
+    fn a_long_run_of_blanks_is_narrowed_and_what_follows_is_still_located() {
+        let line = format!("fatal:{}out of memory, 12{}bytes", " ".repeat(120), " ".repeat(40));
+        let view = View::single(3, &Excerpt::of_ends(&line));
+        assert_eq!(view.text(), "fatal:      out of memory, 12      bytes");
+        assert_eq!(view.locate(12), Some((3, 126)));
+        assert_eq!(view.offset_of(3, 126), Some(12));
+        assert_eq!(view.span(12..15), Some((3, 126..129)));
     }
 
     #[test]
