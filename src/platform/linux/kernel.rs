@@ -248,16 +248,19 @@ mod tests {
 
     #[test]
     fn a_threads_id_is_said_to_be_one_and_nothing_is_signalled() {
-        let (_kept, wait) = std::sync::mpsc::channel::<()>();
-        let thread = std::thread::spawn(move || wait.recv());
-        let own = std::process::id();
-        let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
-        let ids = tasks.map(|task| task.file_name().to_str().unwrap().parse::<u32>().unwrap());
-        let id = ids.into_iter().find(|id| *id != own).unwrap();
+        let (kept, wait) = std::sync::mpsc::channel::<()>();
+        let (tell, told) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            // "4242/task/4243"
+            let own = std::fs::read_link("/proc/thread-self").unwrap();
+            tell.send(own.file_name().unwrap().to_str().unwrap().parse::<u32>().unwrap()).unwrap();
+            wait.recv()
+        });
+        let (own, id) = (std::process::id(), told.recv().unwrap());
         let key = Procfs::default().stat(id).unwrap().key();
         let order = Order { key, ran: Running::default(), signal: Signal::Kill, follows: None, grace: Duration::ZERO };
         assert_eq!(end(&Kernel::default(), &viewer(), &order).unwrap_err(), Refusal::Thread(id, own));
-        drop(_kept);
+        drop(kept);
         let _ = thread.join();
     }
 
