@@ -29,7 +29,7 @@ fn one_key_reads_the_best_log_that_was_found() {
     assert_eq!(session.model.found_failure().unwrap().title, "%3");
     session.keys("F");
     let id: SourceId = "tmux:%3".parse().unwrap();
-    assert_eq!(asked_to_read(&session), [id.clone()]);
+    assert_eq!(asked_to_read(&session), std::slice::from_ref(&id));
     session.send(Msg::FoundLog(id, Ok((torch_log(), None))));
     session.read_logs();
     assert_eq!(session.model.input.origin, "tmux:%3");
