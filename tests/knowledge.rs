@@ -57,6 +57,16 @@ fn the_kernels_report_leads_the_shells_killed() {
 }
 
 #[test]
+fn a_cancelled_step_does_not_hide_the_message_that_caused_it() {
+    let log = "\
+ERROR on proc 6: Failed to reallocate 1650304 bytes for array buf (src/memory.cpp:105)
+slurmstepd: error: *** STEP 12.1 ON n3 CANCELLED AT 2026-03-02T09:38:39 ***";
+    let diagnosis = diagnose(log);
+    assert_eq!((diagnosis.oom, leading(&diagnosis).1), (Oom::Yes, 1));
+    assert_eq!(diagnosis.facts.requested_bytes, Some(Bytes(1_650_304)));
+}
+
+#[test]
 fn a_fatal_failure_after_recovered_ones_counts() {
     let skipped =
         "| WARNING: CUDA out of memory. Tried to allocate 1.00 GiB (GPU 0; 8.00 GiB total capacity); skipping batch\n";
