@@ -572,7 +572,10 @@ fn ctrl_c_ctrl_z_and_fg_do_what_they_do_without() {
         shell.send("\x1a");
         shell.wait_for_text(&["Stopped"]);
         // A stopped job gets SIGTERM and is continued: its own handler decides how it ends.
-        shell.send("clear; set -b; kill %1\n");
+        shell.send("clear; kill %1\n");
+        until("its end", || children_of(shell.pid()).is_empty().then_some(()));
+        // The shell says it with its next prompt.
+        shell.send("\n");
         shell.wait_for_text(&["Exit 5"]);
         shell.send(format!("clear; {prefix}sleep 1000\n"));
         until("the command", || has_descendant(shell.pid(), "sleep").then_some(()));
