@@ -26,14 +26,10 @@ const NO_DRIVER: &str = "/nonexistent/libnvidia-ml.so.1";
 const OUT_OF_MEMORY: &str = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total \
      capacity of 23.65 GiB of which 1.06 GiB is free. Including non-PyTorch memory, this process has 22.58 GiB memory in \
      use. Of the allocated memory 22.05 GiB is allocated by PyTorch, and 41.88 MiB is reserved by PyTorch but unallocated.";
-/// A shell script that traps signals so and goes on, until SIGTERM: then its exit code is 5. `$s`, which it waits for,
-/// ignores what a whole group gets, from its first instruction on.
-fn going_on(trap: &str) -> String {
-    format!(
-        "trap '' USR1 INT; sleep 1000 & s=$!; trap - USR1 INT; {trap}; trap 'kill -9 $s; exit 5' TERM; echo ready; \
-         while kill -0 $s; do wait $s; done"
-    )
-}
+/// A shell script that goes on through signals that it traps, until SIGTERM: then its exit code is 5. `$s` ignores what a
+/// whole group gets.
+const GO_ON: &str = "(trap '' USR1 INT WINCH; exec sleep 1000) & s=$!; trap 'kill -9 $s; exit 5' TERM; echo ready; \
+                     while kill -0 $s; do wait $s; done";
 
 /// How a command is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -293,7 +289,7 @@ fn a_signal_to_the_run_alone_or_to_its_group_reaches_the_command_once() {
     for how in BOTH {
         for to_the_group in [false, true] {
             // Without a group of its own, who sends the signal is in the same group: a script that passes on its own.
-            let mut command = how.shell(&going_on("trap 'echo usr1' USR1"));
+            let mut command = how.shell(&format!("trap 'echo usr1' USR1; {GO_ON}"));
             if to_the_group {
                 command.process_group(0);
             }
@@ -318,8 +314,11 @@ fn a_signal_to_the_run_alone_or_to_its_group_reaches_the_command_once() {
 #[test]
 fn timeout_and_stopping_from_outside_work_as_without() {
     // `timeout` may send it twice: to its child and to its group.
-    let script = going_on(":").replace("'kill -9 $s; exit 5'", "'trap \"\" TERM; kill -9 $s; echo ended; exit 6'");
-    for timeout in ["timeout 1", "timeout --foreground 1", "timeout --preserve-status 1"] {
+    let script = format!(
+        "trap 'trap \"\" TERM; kill -9 $s; echo ended; exit 6' TERM; {}",
+        GO_ON.replace("trap 'kill -9 $s; exit 5' TERM; ", "")
+    );
+    for timeout in ["timeout 0.5", "timeout --foreground 0.5", "timeout --preserve-status 0.5"] {
         assert_same(timeout, |how| {
             let mut command =
                 How::Alone.shell(&format!("{timeout} {} bash -c \"$SCRIPT\" 2>/dev/null; echo $?", how.prefix()));
@@ -512,9 +511,9 @@ fn a_terminal_is_a_terminal_of_the_same_size_and_modes() {
 fn the_command_sees_another_size_of_the_terminal() {
     for how in BOTH {
         let script = format!(
-            "{}bash -c \"stty size <&1; {}\"",
+            "{}bash -c \"trap 'stty size <&1; echo resized' WINCH; stty size <&1; {}\"",
             how.prefix(),
-            going_on("trap 'stty size <&1; echo resized' WINCH").replace('$', "\\$")
+            GO_ON.replace('$', "\\$")
         );
         let mut session = Session::shell(SIZE, &script);
         session.wait_for_text(&["24 80", "ready"]);
@@ -563,8 +562,8 @@ fn ctrl_c_ctrl_z_and_fg_do_what_they_do_without() {
         shell.send("hello\n");
         shell.wait_for_text(&["\ngot hello\n", "\nrc=0\n"]);
         shell.send(format!(
-            "clear; {prefix}bash -c \"{}\"; echo rc=$?\n",
-            going_on("trap 'echo caught' INT").replace('$', "\\$")
+            "clear; {prefix}bash -c \"trap 'echo caught' INT; {}\"; echo rc=$?\n",
+            GO_ON.replace('$', "\\$")
         ));
         shell.wait_for("the next command", |screen| screen.contents().starts_with("ready"));
         shell.send("\x03");
@@ -572,10 +571,7 @@ fn ctrl_c_ctrl_z_and_fg_do_what_they_do_without() {
         shell.send("\x1a");
         shell.wait_for_text(&["Stopped"]);
         // A stopped job gets SIGTERM and is continued: its own handler decides how it ends.
-        shell.send("clear; kill %1\n");
-        until("its end", || children_of(shell.pid()).is_empty().then_some(()));
-        // The shell says it with its next prompt.
-        shell.send("\n");
+        shell.send("clear; set -b; kill %1\n");
         shell.wait_for_text(&["Exit 5"]);
         shell.send(format!("clear; {prefix}sleep 1000\n"));
         until("the command", || has_descendant(shell.pid(), "sleep").then_some(()));
