@@ -4,6 +4,7 @@
 mod diagnose;
 mod fit;
 mod help;
+mod hosts;
 mod kb;
 mod kill;
 mod output;
@@ -92,6 +93,8 @@ pub enum Command {
         /// Print JSON
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        hosts: hosts::HostArgs,
     },
     /// Terminate processes by PID or PID@START_TICKS, and report the freed VRAM
     #[command(after_help = help::KILL)]
@@ -182,7 +185,7 @@ fn run_command(global: &Global, command: Command) -> ExitCode {
         Command::Sample { count, paced, glance } => {
             sample(&Sampling { glance, ..global.sampling.clone() }, count, paced)
         }
-        Command::Ps { json } => ps::run(global, json),
+        Command::Ps { json, hosts } => ps::run(global, json, &hosts),
         Command::Kill(args) => kill::run(global, &args),
         Command::Fit(args) => fit::run(global, &args),
         Command::Completions { shell } => help::completions(Cli::command(), shell),

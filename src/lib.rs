@@ -12,6 +12,7 @@ pub mod app;
 pub mod cli;
 mod effort;
 pub mod gpu;
+pub mod hosts;
 pub mod ids;
 mod internal;
 pub mod knowledge;

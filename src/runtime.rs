@@ -4,10 +4,12 @@
 //! copy of this program reads it to its end and throws it away.
 
 pub(crate) mod clipboard;
+mod commands;
 pub(crate) mod debug_log;
 pub(crate) mod demo;
 pub mod files;
 pub(crate) mod follow;
+pub(crate) mod hosts;
 pub(crate) mod journal;
 pub(crate) mod keyboard;
 pub(crate) mod last;

@@ -2,6 +2,7 @@
 //! which of them are busy. A child process with a deadline takes them, so a driver that hangs leads to an error message and
 //! does not hang this program.
 
+mod hosts;
 mod json;
 
 use std::io::{self, IsTerminal, Write};
@@ -10,7 +11,9 @@ use std::time::Duration;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+pub(super) use self::hosts::Listings;
 pub(super) use self::json::Listing;
+use super::hosts::HostArgs;
 use super::output::{pretty, refuse, write};
 use super::settings::Global;
 use crate::advice::supervisor::Supervisor;
@@ -57,7 +60,12 @@ const LONGEST_WATCH: Duration = Duration::from_secs(10);
 const UNKNOWN: &str = "?";
 
 /// Prints the processes that use VRAM. Exits with 1 if there is no driver or it does not answer.
-pub(super) fn run(global: &Global, json: bool) -> ExitCode {
+pub(super) fn run(global: &Global, json: bool, hosts: &HostArgs) -> ExitCode {
+    match hosts.asked(global) {
+        Ok(asked) if asked.is_nothing() => {}
+        Ok(asked) => return hosts::run(global, &asked, json),
+        Err(message) => return refuse(&message),
+    }
     let interval = global.sampling.interval.min(LONGEST_WATCH);
     let readings = match machine::read_twice(&Sampling { interval, ..global.sampling.clone() }) {
         Ok(readings) => Watched::of(readings),

@@ -27,6 +27,8 @@ pub enum Name {
     FitModels,
     /// `oomdoctor ps --json`: the GPUs and their processes.
     Ps,
+    /// `oomdoctor ps --json --host NAME`: the same of several machines.
+    PsHosts,
     /// `oomdoctor sources --json`: where failed logs lie.
     Sources,
     /// `oomdoctor sample`: each line, the header first and then one reading a line.
@@ -63,6 +65,7 @@ fn schema(name: Name) -> Schema {
         Name::Fit => schema_of::<Fit>(),
         Name::FitModels => schema_of::<FitModels>(),
         Name::Ps => schema_of::<ps::Listing>(),
+        Name::PsHosts => schema_of::<ps::Listings>(),
         Name::Sources => schema_of::<Sources>(),
         Name::Sample => schema_of::<Line>(),
     }

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use super::diagnose::DiagnoseArgs;
+use super::hosts::HostArgs;
 use super::output::{print, refuse};
 use super::settings::Global;
 use crate::app::model::{Config, Palette, Source};
@@ -130,7 +131,7 @@ fn look_at(path: &Path) -> io::Result<()> {
 /// Prints the report for a log without a terminal, or the processes that use VRAM if there is no log.
 fn plain(global: &Global, log: Option<PathBuf>, last: bool, is_piped: bool) -> ExitCode {
     if log.is_none() && !last && !is_piped {
-        return super::ps::run(global, false);
+        return super::ps::run(global, false, &HostArgs::default());
     }
     super::diagnose::run(global, &DiagnoseArgs { file: log, last, ..DiagnoseArgs::default() })
 }

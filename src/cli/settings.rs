@@ -14,6 +14,7 @@ use serde::Deserialize;
 use super::suggest::{nearest, not_one_of};
 use crate::app::keymap::{Keymap, Mistake, NAMES};
 use crate::app::model::Palette;
+use crate::hosts::HostName;
 use crate::platform::{Kernel, Sampling, here, machine, regular};
 
 /// More than any configuration has.
@@ -100,6 +101,8 @@ pub struct Global {
     pub keys: Arc<Keymap>,
     /// Names of programs that are never ended.
     pub protected: Vec<String>,
+    /// The machines that `--hosts` means.
+    pub hosts: Vec<HostName>,
 }
 
 impl Global {
@@ -123,6 +126,7 @@ struct Configuration {
     ascii: bool,
     keys: BTreeMap<String, String>,
     protected: Vec<String>,
+    hosts: Vec<HostName>,
     /// The palette that `theme` names.
     #[serde(skip)]
     palette: Option<Palette>,
@@ -155,6 +159,7 @@ pub(super) fn resolve(options: Options, look: Look) -> Result<Global, String> {
         ascii: look.ascii || configuration.ascii,
         keys: Arc::new(configuration.keymap),
         protected: configuration.protected,
+        hosts: configuration.hosts,
     })
 }
 

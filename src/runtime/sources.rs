@@ -5,16 +5,15 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use serde::Deserialize;
 
-use super::files::read_all;
+use super::commands::{Failure, all_of, run, run_until, whole};
 use super::reader::{Telling, open};
 use crate::log::PastedLog;
 use crate::platform::{Sampling, here, machine, variable};
@@ -38,10 +37,6 @@ const MOST_OF_A_KIND: usize = 8;
 const RECENT: Duration = Duration::from_secs(24 * 3600);
 /// A folder with more entries is not searched to its end.
 const MOST_ENTRIES: usize = 4000;
-/// A list is at most so long.
-const MOST_LISTED: u64 = 64 << 20;
-/// What a command says about its failure.
-const MOST_SAID: u64 = 16 << 10;
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// A log that was read, and when it was last written, if that is known.
@@ -355,133 +350,4 @@ fn hardcopy(session: &str, window: &str, due: Instant, telling: &Telling) -> Res
         thread::sleep(GLANCE);
     }
     open(&path, telling).map(|(bytes, _)| bytes).map_err(|error| error.to_string())
-}
-
-/// What a command printed.
-struct Said {
-    text: Vec<u8>,
-    /// Its standard error, unless that is a part of the text.
-    about: String,
-    succeeded: bool,
-}
-
-enum Failure {
-    NotInstalled,
-    Other(String),
-}
-
-impl Failure {
-    fn in_words(self, argv: &Argv) -> String {
-        match self {
-            Failure::NotInstalled => format!("{} is not installed", argv.first().map_or("it", String::as_str)),
-            Failure::Other(why) => why,
-        }
-    }
-}
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Failure {
-        match error.kind() {
-            io::ErrorKind::NotFound => Failure::NotInstalled,
-            io::ErrorKind::TimedOut => Failure::Other("it did not answer in time".to_owned()),
-            _ => Failure::Other(error.to_string()),
-        }
-    }
-}
-
-/// Runs a command without a shell and without input, and keeps of a huge output what matters. It is ended at the deadline.
-fn run(argv: &Argv, merges: bool, due: Instant, telling: &Telling) -> Result<Said, Failure> {
-    let Some((program, arguments)) = argv.split_first() else { return Err(Failure::NotInstalled) };
-    let mut command = Command::new(program);
-    command.args(arguments);
-    run_until(command, merges, due, |output| read_all(output, |block| telling.may_matter(block)))
-}
-
-/// The same for an output that is of no use in parts.
-fn whole(argv: &Argv, due: Instant) -> Result<Said, Failure> {
-    let Some((program, arguments)) = argv.split_first() else { return Err(Failure::NotInstalled) };
-    let mut command = Command::new(program);
-    command.args(arguments);
-    run_until(command, false, due, all_of)
-}
-
-fn all_of(output: Due) -> io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    output.take(MOST_LISTED).read_to_end(&mut text)?;
-    Ok(text)
-}
-
-fn run_until(
-    mut command: Command,
-    merges: bool,
-    due: Instant,
-    read: impl FnOnce(Due) -> io::Result<Vec<u8>>,
-) -> Result<Said, Failure> {
-    let (output, input) = io::pipe()?;
-    let (about, about_input) = io::pipe()?;
-    command.stdin(Stdio::null()).env("NO_COLOR", "1").env("SYSTEMD_COLORS", "0");
-    // Seconds since 1970, so that the cluster's time zone does not matter.
-    command.env("SLURM_TIME_FORMAT", "%s");
-    // The end that is not used is closed here, or the other one would be waited for.
-    let (errors, unused) = if merges { (input.try_clone()?, Some(about_input)) } else { (about_input, None) };
-    drop(unused);
-    command.stderr(errors).stdout(input);
-    // A group of its own, so that all of it can be ended.
-    here::detach(&mut command);
-    let child = command.spawn();
-    // Its ends of the pipes must be closed here, or they would never end.
-    drop(command);
-    let mut child = Ended(child?);
-    let text = read(Due { pipe: here::Pipe::new(here::file_of(output)), due })?;
-    let succeeded = child.status_by(due)?.success();
-    let mut said = Vec::new();
-    Due { pipe: here::Pipe::new(here::file_of(about)), due }.take(MOST_SAID).read_to_end(&mut said)?;
-    Ok(Said { text, about: String::from_utf8_lossy(&said).into_owned(), succeeded })
-}
-
-/// A pipe that is read until its writers are gone, or until the deadline.
-struct Due {
-    pipe: here::Pipe,
-    due: Instant,
-}
-
-impl Read for Due {
-    fn read(&mut self, block: &mut [u8]) -> io::Result<usize> {
-        loop {
-            let left = self.due.saturating_duration_since(Instant::now());
-            if let Some(count) = self.pipe.read_within(block, Some(left))? {
-                return Ok(count);
-            }
-            if left.is_zero() {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-        }
-    }
-}
-
-/// A child that does not outlive this value.
-struct Ended(Child);
-
-impl Ended {
-    fn status_by(&mut self, due: Instant) -> io::Result<ExitStatus> {
-        loop {
-            if let Some(status) = self.0.try_wait()? {
-                return Ok(status);
-            }
-            if Instant::now() >= due {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            thread::sleep(GLANCE);
-        }
-    }
-}
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        if !matches!(self.0.try_wait(), Ok(Some(_))) {
-            // It was not waited for, so the number of its group is still its own.
-            here::end_group(&mut self.0);
-        }
-        let _ = self.0.wait();
-    }
 }

@@ -1,0 +1,83 @@
+//! Owns `oomdoctor ps` over several machines: one line each, then the processes that use VRAM, as a table or as JSON.
+
+use std::process::ExitCode;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Watched;
+use super::json::Listing;
+use crate::cli::output::{pretty, print, refuse};
+use crate::cli::settings::Global;
+use crate::gpu::SCHEMA;
+use crate::hosts::{Allotment, Asked, HostReading, Through};
+use crate::runtime;
+
+/// What `oomdoctor ps --json` prints for several machines.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::cli) struct Listings<'a> {
+    /// The version of this format.
+    schema: u32,
+    hosts: Vec<HostListing<'a>>,
+}
+
+/// A machine as it was seen.
+#[derive(Serialize, JsonSchema)]
+struct HostListing<'a> {
+    /// Its name as it was asked for, or as its scheduler has it.
+    host: &'a str,
+    /// Other names that lead to the same machine.
+    also: Vec<&'a str>,
+    /// /proc/sys/kernel/random/boot_id of that machine; null where it is unknown.
+    boot_id: Option<&'a str>,
+    through: Through,
+    /// Null where the machine could not be read: see `unavailable`.
+    snapshot: Option<Listing<'a>>,
+    /// Why it could not be read, and what to do about it; null where it could.
+    unavailable: Option<String>,
+    /// What a scheduler says of its GPUs; null where none was asked.
+    allotment: Option<&'a Allotment>,
+}
+
+/// Exits with 1 if no machine could be read.
+pub(super) fn run(global: &Global, asked: &Asked, json: bool) -> ExitCode {
+    let readings = runtime::hosts::read(asked, &global.sampling);
+    let watched: Vec<Option<Watched>> = readings.iter().map(watched).collect();
+    let code = if watched.iter().any(Option::is_some) { ExitCode::SUCCESS } else { ExitCode::from(1) };
+    let text = if json { pretty(&listings(&readings, &watched)) } else { Ok(as_text(&readings)) };
+    match text {
+        Ok(text) => print(&text, code),
+        Err(message) => refuse(&message),
+    }
+}
+
+fn watched(reading: &HostReading) -> Option<Watched> {
+    let (first, second) = reading.seen.as_ref().ok()?;
+    Some(Watched::of(((**first).clone(), second.as_deref().cloned())))
+}
+
+fn listings<'a>(readings: &'a [HostReading], watched: &'a [Option<Watched>]) -> Listings<'a> {
+    let hosts = readings.iter().zip(watched).map(|(reading, watched)| HostListing {
+        host: reading.name.as_str(),
+        also: reading.also.iter().map(|name| name.as_str()).collect(),
+        boot_id: reading.boot_id.as_deref(),
+        through: reading.through,
+        snapshot: watched.as_ref().map(Listing::of),
+        unavailable: reading.seen.as_ref().err().map(ToString::to_string),
+        allotment: reading.allotment.as_ref(),
+    });
+    Listings { schema: SCHEMA, hosts: hosts.collect() }
+}
+
+fn as_text(readings: &[HostReading]) -> String {
+    let mut text = String::new();
+    for reading in readings {
+        let line = match &reading.seen {
+            Ok(_) => format!("{}: {} GPUs", reading.name, reading.snapshot().map_or(0, |seen| seen.devices.len())),
+            Err(why) => format!("{}: {why}", reading.name),
+        };
+        text.push_str(&line);
+        text.push('\n');
+    }
+    text
+}

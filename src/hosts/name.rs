@@ -1,0 +1,73 @@
+//! Owns the names of machines as a person, `~/.ssh/config` or a scheduler writes them. A name becomes an argument of another
+//! program, so one that could be taken for an option is refused.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde_with::{DeserializeFromStr, SerializeDisplay};
+
+/// What names a machine, such as `gpu1` or `ada@gpu1.lab`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, SerializeDisplay, DeserializeFromStr)]
+pub struct HostName(String);
+
+impl HostName {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for HostName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for HostName {
+    type Err = String;
+
+    /// Fails on what `ssh` or `scontrol` would not take for one name.
+    fn from_str(text: &str) -> Result<HostName, String> {
+        let is_part_of_a_name = |character: char| character.is_alphanumeric() || "._-@:[]%".contains(character);
+        if text.is_empty() || text.starts_with('-') || !text.chars().all(is_part_of_a_name) {
+            return Err("give the name of a machine, as `ssh` takes it".to_owned());
+        }
+        Ok(HostName(text.to_owned()))
+    }
+}
+
+/// The names of a file: one a line, or several separated by blanks and commas; `#` begins a comment. Fails with the line.
+pub fn listed(text: &str) -> Result<Vec<HostName>, String> {
+    let mut names = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default();
+        for name in line.split([' ', '\t', ',', '\r']).filter(|name| !name.is_empty()) {
+            let name = name.parse().map_err(|error| format!("line {}: `{name}`: {error}", number + 1))?;
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_be_an_option_or_a_command_is_no_name() {
+        for text in ["", "-oProxyCommand=x", "a b", "a;b", "$(a)", "a\nb", "a/b", "a`b"] {
+            assert!(text.parse::<HostName>().is_err(), "{text}");
+        }
+        for text in ["gpu1", "ada@gpu-1.lab.example", "[::1]", "10.0.0.7", "größe"] {
+            assert!(text.parse::<HostName>().is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_has_names_on_lines_and_comments() {
+        let names = listed("gpu1 gpu2 # old\n\n# none\ngpu3,gpu1\r\n").unwrap();
+        assert_eq!(names.iter().map(HostName::as_str).collect::<Vec<_>>(), ["gpu1", "gpu2", "gpu3"]);
+        assert!(listed("gpu1\n-x\n").unwrap_err().starts_with("line 2"));
+    }
+}

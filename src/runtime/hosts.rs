@@ -1,0 +1,26 @@
+//! Owns reading several machines at once: through `ssh`, Slurm, Kubernetes or Prometheus, each with a deadline of its own, so
+//! that one that hangs delays no other.
+
+mod kubernetes;
+mod prometheus;
+mod slurm;
+mod ssh;
+
+use std::thread;
+
+use crate::hosts::{Asked, HostReading, merged};
+use crate::platform::Sampling;
+
+/// Reads all machines that are asked for, in the order of their names.
+pub(crate) fn read(asked: &Asked, sampling: &Sampling) -> Vec<HostReading> {
+    let readings = thread::scope(|scope| {
+        let ways = [
+            scope.spawn(|| ssh::read(asked, sampling)),
+            scope.spawn(|| slurm::read(asked, sampling)),
+            scope.spawn(|| kubernetes::read(asked, sampling)),
+            scope.spawn(|| prometheus::read(asked)),
+        ];
+        ways.into_iter().flat_map(|way| way.join().unwrap_or_default()).collect()
+    });
+    merged(readings)
+}
