@@ -12,6 +12,8 @@ const HEADER: &[u8] = b"{\"schema\"";
 const MARK: &str = "oomdoctor-";
 /// A boot_id has 36 characters.
 const LONGEST_BOOT_ID: usize = 64;
+/// Enough bytes of a line that is no reading.
+const MOST_NOTED: usize = 1024;
 
 /// What a machine told.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,7 +75,8 @@ impl Listener {
     }
 
     fn note(&mut self, line: &[u8]) -> Option<Told> {
-        let line = quoted(&String::from_utf8_lossy(line));
+        let beginning = line.get(..MOST_NOTED).unwrap_or(line);
+        let line = quoted(&String::from_utf8_lossy(beginning));
         if !line.is_empty() {
             self.noise = Some(line);
         }
@@ -93,7 +96,8 @@ impl Listener {
     }
 
     fn mark(&mut self, line: &[u8]) -> Result<Option<Told>, Trouble> {
-        let text = String::from_utf8_lossy(line);
+        let beginning = line.get(..MOST_NOTED).unwrap_or(line);
+        let text = String::from_utf8_lossy(beginning);
         let Some(mark) = text.trim().strip_prefix(MARK) else { return Ok(self.note(line)) };
         match mark.split_once(' ').unwrap_or((mark, "")) {
             ("smi", _) => {
