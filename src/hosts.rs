@@ -4,6 +4,7 @@
 
 pub mod kubernetes;
 pub mod name;
+pub mod people;
 pub mod prometheus;
 pub mod slurm;
 pub mod ssh;

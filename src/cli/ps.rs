@@ -4,6 +4,7 @@
 
 mod hosts;
 mod json;
+mod machines;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -16,10 +17,9 @@ pub(super) use self::json::Listing;
 use super::hosts::HostArgs;
 use super::output::{pretty, refuse, write};
 use super::settings::Global;
+use super::watched::Watched;
 use crate::advice::supervisor::Supervisor;
 use crate::app::rows::together;
-use crate::gpu::activity::Activity;
-use crate::gpu::history::History;
 use crate::gpu::{Device, Driver, GpuProcess, Holder, Reading, Snapshot, sight};
 use crate::platform::{Sampling, machine};
 use crate::text::harmless;
@@ -63,7 +63,7 @@ const UNKNOWN: &str = "?";
 pub(super) fn run(global: &Global, json: bool, hosts: &HostArgs) -> ExitCode {
     match hosts.asked(global) {
         Ok(asked) if asked.is_nothing() => {}
-        Ok(asked) => return hosts::run(global, &asked, json),
+        Ok(asked) => return hosts::run(global, hosts, &asked, json),
         Err(message) => return refuse(&message),
     }
     let interval = global.sampling.interval.min(LONGEST_WATCH);
@@ -77,43 +77,6 @@ pub(super) fn run(global: &Global, json: bool, hosts: &HostArgs) -> ExitCode {
         (Err(error), _) => refuse(&format!("the table could not be written: {error}")),
         (_, Driver::Unavailable { unavailable }) => unread(&harmless(unavailable)),
         _ => ExitCode::SUCCESS,
-    }
-}
-
-/// The machine after it was watched for a moment.
-struct Watched {
-    /// The last reading.
-    snapshot: Snapshot,
-    history: History,
-}
-
-impl Watched {
-    fn of((first, second): (Snapshot, Option<Snapshot>)) -> Watched {
-        let mut history = History::default();
-        history.note(&first);
-        let snapshot = second.unwrap_or(first);
-        // Taking in the only reading twice changes nothing: no time has passed.
-        history.note(&snapshot);
-        Watched { snapshot, history }
-    }
-
-    /// Whether this process works. Other than on the screen, idle may be a short time, which is printed with it.
-    fn activity(&self, device: &Device, process: &GpuProcess) -> Activity {
-        match Activity::of(Some(&self.history), Some(device), process) {
-            Activity::Unknown => self.idle_for(process).map_or(Activity::Unknown, Activity::Idle),
-            known => known,
-        }
-    }
-
-    /// How long it used neither GPU nor CPU, to the second.
-    fn idle_for(&self, process: &GpuProcess) -> Option<Duration> {
-        let time = self.history.idle_for(process.key()?)?;
-        let to_nearest = Duration::from_millis(500);
-        Some(Duration::from_secs((time + to_nearest).as_secs())).filter(|time| !time.is_zero())
-    }
-
-    fn cpu_percent(&self, process: &GpuProcess) -> Option<u64> {
-        self.history.latest_use(process.key()?)?.cpu_percent
     }
 }
 
@@ -143,7 +106,7 @@ fn as_text(watched: &Watched, width: Option<usize>) -> String {
         rows.extend(unaccounted_row(device));
     }
     if !rows.is_empty() {
-        paragraphs.push(aligned(&rows, width >= WIDE));
+        paragraphs.push(aligned(&COLUMNS, &rows, width >= WIDE));
     }
     if snapshot.devices.iter().flat_map(|device| &device.processes).any(|process| !process.proved) {
         let note = "A PID with ? belongs to another container or user, or has exited.";
@@ -305,19 +268,20 @@ fn age(start: WallTime, now: WallTime) -> String {
 }
 
 /// The headings and the rows with aligned columns.
-fn aligned(rows: &[Row], is_wide: bool) -> Vec<String> {
-    let headings: Row = COLUMNS.map(|column| column.heading.to_owned());
-    let mut widths = [0; COLUMNS.len()];
-    for row in [&headings].into_iter().chain(rows) {
-        for (width, cell) in widths.iter_mut().zip(row) {
+fn aligned<R: AsRef<[String]>>(columns: &[Column], rows: &[R], is_wide: bool) -> Vec<String> {
+    let headings: Vec<String> = columns.iter().map(|column| column.heading.to_owned()).collect();
+    let rows: Vec<&[String]> = std::iter::once(headings.as_slice()).chain(rows.iter().map(AsRef::as_ref)).collect();
+    let mut widths = vec![0; columns.len()];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(*row) {
             *width = cell.width().max(*width);
         }
     }
-    [&headings].into_iter().chain(rows).map(|row| aligned_line(row, &widths, is_wide)).collect()
+    rows.iter().map(|row| aligned_line(columns, row, &widths, is_wide)).collect()
 }
 
-fn aligned_line(row: &Row, widths: &[usize], is_wide: bool) -> String {
-    let cells = row.iter().zip(widths).zip(&COLUMNS).filter(|(_, column)| is_wide || !column.is_for_wide);
+fn aligned_line(columns: &[Column], row: &[String], widths: &[usize], is_wide: bool) -> String {
+    let cells = row.iter().zip(widths).zip(columns).filter(|(_, column)| is_wide || !column.is_for_wide);
     let cells = cells.map(|((cell, width), column)| {
         let space = " ".repeat(width.saturating_sub(cell.width()));
         if column.is_right_aligned { space + cell } else { cell.clone() + &space }
