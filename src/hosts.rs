@@ -104,6 +104,13 @@ pub struct HostReading {
     pub allotment: Option<Allotment>,
 }
 
+impl Allotment {
+    /// Whether none is left to give.
+    pub fn is_all_given(&self) -> bool {
+        self.gpus.zip(self.given).is_some_and(|(gpus, given)| given >= gpus)
+    }
+}
+
 impl HostReading {
     pub fn unavailable(name: HostName, through: Through, why: Unavailable) -> HostReading {
         HostReading { name, also: Vec::new(), boot_id: None, through, seen: Err(why), allotment: None }

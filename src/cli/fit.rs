@@ -1,4 +1,5 @@
-//! Owns `oomdoctor fit`: whether a model fits on a GPU with what is free on it now, and what would make it fit.
+//! Owns `oomdoctor fit`: whether a model fits on a GPU with what is free on it now, and what would make it fit; on this
+//! machine, or on each of several others (`hosts`).
 //! Exit codes: 0 it fits, 1 it does not or that is not known, 2 wrong usage or an unreadable model.
 //! Knows no formula: those are in `memory`.
 
@@ -7,6 +8,7 @@ mod arguments;
 mod checkpoint;
 mod command;
 mod flags;
+mod hosts;
 mod idle;
 mod json;
 mod list;
@@ -25,6 +27,7 @@ use std::process::ExitCode;
 use self::answer::Answer;
 use self::answer::Held;
 pub(super) use self::flags::FitArgs;
+pub(super) use self::hosts::FitHosts;
 pub(super) use self::json::Fit;
 use self::json::{ImageModelFit, ModelFit};
 pub(super) use self::list::FitModels;
@@ -37,7 +40,6 @@ use crate::gpu::guard::Viewer;
 use crate::memory::images::{self, ImageModel};
 use crate::memory::knobs::sharing;
 use crate::memory::{Card, Engine, Estimate, Kind, Part, fits, options, vllm};
-use crate::platform::Sampling;
 use crate::text::harmless;
 use crate::units::Bytes;
 
@@ -52,6 +54,10 @@ pub(super) fn run(global: &Global, args: &FitArgs) -> ExitCode {
 
 /// What to print, and whether the model, or any model where none is named, fits.
 fn said(global: &Global, args: &FitArgs) -> Result<(String, bool), String> {
+    let asked = args.hosts.asked(global)?;
+    if !asked.is_nothing() {
+        return hosts::said(global, args, &asked);
+    }
     let viewer = global.kernel().viewer();
     let sampling = &global.sampling;
     let Some(model) = &args.model else {
@@ -60,14 +66,11 @@ fn said(global: &Global, args: &FitArgs) -> Result<(String, bool), String> {
         return list::answer(args, &machine, &holders);
     };
     if let Some(drawing) = draws(model) {
-        let said = drawing.said(machine(sampling, args.gpu)?.card().map(|card| card.free));
-        if !args.json {
-            return Ok((format!("{said}\n"), false));
-        }
-        let json = ImageModelFit { model: model.clone(), fits: None, why_not_known: said };
-        return Ok((pretty(&Fit::ImageModel(json))?, false));
+        let free = machine(sampling, args.gpu)?.card().map(|card| card.free);
+        return said_of_drawing(args, model, drawing, free);
     }
-    let answer = answer(args, model, &viewer, sampling)?;
+    let wanted = Wanted::of(args, model)?;
+    let answer = wanted.on(machine(sampling, args.gpu)?, Some(&viewer))?;
     let fits = answer.fits == Some(true);
     if !args.json {
         return Ok((words::text(&answer), fits));
@@ -75,51 +78,82 @@ fn said(global: &Global, args: &FitArgs) -> Result<(String, bool), String> {
     Ok((pretty(&Fit::Model(Box::new(ModelFit::of(&answer))))?, fits))
 }
 
+/// What is known of a model that draws pictures, which is never whether it fits.
+fn said_of_drawing(
+    args: &FitArgs,
+    model: &str,
+    drawing: &ImageModel,
+    free: Option<Bytes>,
+) -> Result<(String, bool), String> {
+    let said = drawing.said(free);
+    if !args.json {
+        return Ok((format!("{said}\n"), false));
+    }
+    let json = ImageModelFit { model: model.to_owned(), fits: None, why_not_known: said };
+    Ok((pretty(&Fit::ImageModel(json))?, false))
+}
+
 /// A model that draws pictures, by a name that is no file here.
 fn draws(model: &str) -> Option<&'static ImageModel> {
     if Path::new(model).exists() { None } else { images::find(model) }
 }
 
-fn answer<'a>(args: &'a FitArgs, model: &'a str, viewer: &Viewer, sampling: &Sampling) -> Result<Answer<'a>, String> {
-    // What is asked for, by a name of its own or by a dtype that only one engine has.
-    let asked = args.engine.or_else(|| args.dtype.as_deref().and_then(arguments::engine_of_dtype));
-    let by_name = asked.or_else(|| meant::engine_of_name(model));
-    let (located, requantised) = find(args, model, by_name)?;
-    let shape = &located.shape;
-    let machine = machine(sampling, args.gpu)?;
-    let kind = asked.unwrap_or_else(|| engine_of(&located, model, by_name));
-    let mut engine = arguments::engine(kind, args, &located, &machine)?;
-    let (named, too_few) = machine.cards_for(&engine, args.gpu);
-    let card = named.last().copied();
-    let (spread, together) = spread::laid_out(args, &mut engine, shape, &machine.cards, card)?;
-    let estimate = engine.estimate(shape);
-    let mut answer = Answer {
-        args,
-        asked: model,
-        held: held(&machine, &engine, &estimate, &named, spread.as_ref(), viewer),
-        options: match (&together, &spread) {
-            (None, Some(_)) => Vec::new(),
-            (None, None) => options::options(engine, shape, card, &machine.cards),
-            (all, _) => options::options(engine, shape, all.as_ref(), &[]),
-        },
-        lacks_ram: None,
-        why_not_known: estimate.why_not().map(str::to_owned).or(too_few).or_else(|| machine.no_card.clone()),
-        card: card.cloned(),
-        fits: spread.as_ref().map_or_else(|| fits(&engine, shape, card), |spread| Some(spread.fits)),
-        spread,
-        engine,
-        requantised,
-        estimate,
-        located,
-        machine,
-    };
-    // A stage of ZeRO that was asked for is kept.
-    if let Some(asked) = args.zero {
-        let asked = 3_u64.saturating_sub(asked.into());
-        answer.options.retain(|choice| choice.turned(&sharing::KNOB).is_none_or(|to| to == asked));
+/// A model that is asked about, as it was found on this machine, with what it was asked in.
+struct Wanted<'a> {
+    args: &'a FitArgs,
+    model: &'a str,
+    located: Located,
+    kind: Kind,
+    requantised: Option<String>,
+}
+
+impl<'a> Wanted<'a> {
+    fn of(args: &'a FitArgs, model: &'a str) -> Result<Wanted<'a>, String> {
+        // What is asked for, by a name of its own or by a dtype that only one engine has.
+        let asked = args.engine.or_else(|| args.dtype.as_deref().and_then(arguments::engine_of_dtype));
+        let by_name = asked.or_else(|| meant::engine_of_name(model));
+        let (located, requantised) = find(args, model, by_name)?;
+        let kind = asked.unwrap_or_else(|| engine_of(&located, model, by_name));
+        Ok(Wanted { args, model, located, kind, requantised })
     }
-    compare_with_ram(&mut answer);
-    Ok(answer)
+
+    /// How it fits on a machine. Without a viewer, whose processes are there is not asked.
+    fn on(&self, machine: Machine, viewer: Option<&Viewer>) -> Result<Answer<'a>, String> {
+        let (args, located) = (self.args, self.located.clone());
+        let shape = &located.shape;
+        let mut engine = arguments::engine(self.kind, args, &located, &machine)?;
+        let (named, too_few) = machine.cards_for(&engine, args.gpu);
+        let card = named.last().copied();
+        let (spread, together) = spread::laid_out(args, &mut engine, shape, &machine.cards, card)?;
+        let estimate = engine.estimate(shape);
+        let mut answer = Answer {
+            args,
+            asked: self.model,
+            held: held(&machine, &engine, &estimate, &named, spread.as_ref(), viewer),
+            options: match (&together, &spread) {
+                (None, Some(_)) => Vec::new(),
+                (None, None) => options::options(engine, shape, card, &machine.cards),
+                (all, _) => options::options(engine, shape, all.as_ref(), &[]),
+            },
+            lacks_ram: None,
+            why_not_known: estimate.why_not().map(str::to_owned).or(too_few).or_else(|| machine.no_card.clone()),
+            card: card.cloned(),
+            fits: spread.as_ref().map_or_else(|| fits(&engine, shape, card), |spread| Some(spread.fits)),
+            spread,
+            engine,
+            requantised: self.requantised.clone(),
+            estimate,
+            located,
+            machine,
+        };
+        // A stage of ZeRO that was asked for is kept.
+        if let Some(asked) = args.zero {
+            let asked = 3_u64.saturating_sub(asked.into());
+            answer.options.retain(|choice| choice.turned(&sharing::KNOB).is_none_or(|to| to == asked));
+        }
+        compare_with_ram(&mut answer);
+        Ok(answer)
+    }
 }
 
 /// Whether there is system memory for what is to lie there, as it is and with each change. Of what lies there as it is only
@@ -176,14 +210,14 @@ fn held(
     estimate: &Estimate,
     named: &[&Card],
     spread: Option<&Spread>,
-    viewer: &Viewer,
+    viewer: Option<&Viewer>,
 ) -> Vec<Held> {
     let cards: Vec<(&Card, Option<Bytes>)> = match spread {
         Some(spread) => spread.cards.iter().map(|(card, share)| (card, Some(share.wanted()))).collect(),
         None => named.iter().map(|card| (*card, takes(engine, estimate, card))).collect(),
     };
     let held = cards.into_iter().map(|(card, takes)| Held {
-        holders: machine.holders(card, viewer),
+        holders: viewer.map(|viewer| machine.holders(card, viewer)).unwrap_or_default(),
         card: card.clone(),
         takes,
     });
