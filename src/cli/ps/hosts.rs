@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::json::Listing;
 use super::machines::{self, Look, Machine};
-use super::terminal_width;
+use super::table::terminal_width;
 use crate::cli::hosts::HostArgs;
 use crate::cli::output::{pretty, print, refuse};
 use crate::cli::settings::Global;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use crossterm::style::Stylize;
 
-use super::{Column, UNKNOWN, USER_WIDTH, aligned, column, cut_to, shown, what, wrapped};
+use super::table::{Column, UNKNOWN, USER_WIDTH, WIDE, aligned, column, cut_to, shown, what, wrapped};
 use crate::cli::watched::Watched;
 use crate::gpu::activity::Activity;
 use crate::gpu::{Device, Driver, GpuProcess, Nature, ProcessKey};
@@ -103,8 +103,7 @@ impl Row<'_> {
 
     fn cells(&self, look: &Look) -> Vec<String> {
         let (process, snapshot) = (self.process, &self.watched.snapshot);
-        let user_width =
-            if look.width.is_some_and(|width| width < super::WIDE) { SHORT_USER_WIDTH } else { USER_WIDTH };
+        let user_width = if look.width.is_some_and(|width| width < WIDE) { SHORT_USER_WIDTH } else { USER_WIDTH };
         let age = process.started_at.value().map(|start| start.age_at(snapshot.taken_at));
         vec![
             cut_to(&self.machine.name(), HOST_WIDTH),

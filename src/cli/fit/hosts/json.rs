@@ -3,8 +3,10 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::on_host::{Exiting, OnHost, Verdict};
 use super::words::{change, sentence};
-use super::{OnHost, Verdict, Wanted};
+use crate::cli::fit::wanted::Wanted;
+
 use crate::gpu::SCHEMA;
 use crate::hosts::{Allotment, Through};
 use crate::units::{Bytes, WallTime};
@@ -115,7 +117,7 @@ impl<'a> HostFit<'a> {
 }
 
 impl<'a> ExitingProcess<'a> {
-    fn of(exiting: &'a super::Exiting) -> ExitingProcess<'a> {
+    fn of(exiting: &'a Exiting) -> ExitingProcess<'a> {
         ExitingProcess {
             pid: exiting.key.pid,
             start_ticks: exiting.key.start_ticks,

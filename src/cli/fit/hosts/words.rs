@@ -2,8 +2,10 @@
 
 use std::fmt::Write;
 
-use super::super::words::{in_words, title};
-use super::{Exiting, OnHost, Verdict, Wanted, names_a_file};
+use super::on_host::{Exiting, OnHost, Verdict};
+use crate::cli::fit::located::Source;
+use crate::cli::fit::wanted::Wanted;
+use crate::cli::fit::words::{in_words, title};
 use crate::text::harmless;
 use crate::units::Bytes;
 
@@ -46,36 +48,46 @@ fn where_and_how(on_host: &OnHost) -> Option<String> {
     let how = match on_host.verdict {
         Verdict::Fits => "as it is".to_owned(),
         Verdict::FitsChanged => format!("with {}", change(on_host)?),
-        Verdict::FitsOnceExited => once(&on_host.once_exited),
+        Verdict::FitsOnceExited => once(on_host),
         Verdict::DoesNotFit | Verdict::Unknown => return None,
     };
-    let gpus: Vec<String> = on_host.gpus().iter().map(u32::to_string).collect();
-    let gpus = match gpus.as_slice() {
-        [] => String::new(),
-        [one] => format!(", GPU {one}"),
-        several => format!(", GPUs {}", in_words(several)),
-    };
+    let gpus = gpus(on_host).map(|gpus| format!(", {gpus}")).unwrap_or_default();
     Some(format!("{}{gpus}, {how}", on_host.reading.name))
+}
+
+/// "GPU 1", "GPUs 0 and 1".
+fn gpus(on_host: &OnHost) -> Option<String> {
+    let gpus: Vec<String> = on_host.gpus().iter().map(u32::to_string).collect();
+    match gpus.as_slice() {
+        [] => None,
+        [one] => Some(format!("GPU {one}")),
+        several => Some(format!("GPUs {}", in_words(several))),
+    }
 }
 
 pub(super) fn change<'a>(on_host: &'a OnHost) -> Option<&'a str> {
     Some(&on_host.answer.as_ref().ok()?.best()?.change)
 }
 
-/// "once bob's notebook sweep.ipynb (31.0 GiB, idle ≥ 2 s, started 9 h ago) exits".
-fn once(exiting: &[Exiting]) -> String {
-    let names: Vec<String> = exiting.iter().map(named).collect();
+/// "once bob's notebook sweep.ipynb (PID 4242, 31.0 GiB, idle ≥ 2 s, started 9 h ago) exits".
+fn once(on_host: &OnHost) -> String {
+    let exiting = &on_host.once_exited;
+    let gpus = on_host.gpus();
+    let names: Vec<String> = exiting.iter().map(|exiting| named(exiting, gpus.contains(&exiting.gpu))).collect();
     format!("once {} {}", in_words(&names), if names.len() == 1 { "exits" } else { "exit" })
 }
 
-fn named(exiting: &Exiting) -> String {
+fn named(exiting: &Exiting, is_on_known_gpu: bool) -> String {
     let whose = match (exiting.is_own, &exiting.user) {
         (true, _) => "your".to_owned(),
         (false, Some(user)) => format!("{user}'s"),
         (false, None) => "another user's".to_owned(),
     };
+    let pid = exiting.key.pid;
+    let name = exiting.name.strip_suffix(&format!(" ({pid})")).unwrap_or(&exiting.name);
+    let gpu = if is_on_known_gpu { String::new() } else { format!(" on GPU {}", exiting.gpu) };
     let age = exiting.age.as_ref().map(|age| format!(", started {age} ago")).unwrap_or_default();
-    format!("{whose} idle {} ({}, idle ≥ {} s{age})", exiting.name, exiting.bytes, exiting.idle_seconds)
+    format!("{whose} {name}{gpu} (PID {pid}, {}, idle ≥ {} s{age})", exiting.bytes, exiting.idle_seconds)
 }
 
 /// The answer for one machine.
@@ -84,13 +96,17 @@ fn line(on_host: &OnHost) -> String {
     if let Some(why) = why {
         return format!("unknown: {why}");
     }
-    let free = there.and_then(|answer| answer.card.as_ref().map(|card| (card.free, answer.estimate.total())));
+    let needs = there.and_then(|answer| match on_host.verdict {
+        Verdict::FitsChanged => answer.best()?.total,
+        _ => answer.estimate.total(),
+    });
+    let free = there.and_then(|answer| answer.card.as_ref().map(|card| (card.free, needs)));
     let sums = match free {
         Some((free, Some(total))) => format!("needs ≈ {total}, free {free}"),
         Some((free, None)) => format!("free {free}"),
         None => String::new(),
     };
-    let once = if on_host.once_exited.is_empty() { None } else { Some(once(&on_host.once_exited)) };
+    let once = if on_host.once_exited.is_empty() { None } else { Some(once(on_host)) };
     let verdict = match (on_host.verdict, change(on_host), once) {
         (Verdict::Fits, ..) => "fits as it is".to_owned(),
         (Verdict::FitsChanged, Some(change), Some(once)) => format!("fits with {change}; as it is {once}"),
@@ -98,9 +114,9 @@ fn line(on_host: &OnHost) -> String {
         (Verdict::FitsOnceExited, _, Some(once)) => format!("fits {once}"),
         _ => does_not_fit(on_host),
     };
-    let gpus: Vec<String> = on_host.gpus().iter().map(u32::to_string).collect();
-    let gpus = if gpus.is_empty() { String::new() } else { format!("GPU {}: ", gpus.join(", ")) };
-    format!("{gpus}{verdict} ({sums}){}", scheduler(on_host))
+    let gpus = gpus(on_host).map(|gpus| format!("{gpus}: ")).unwrap_or_default();
+    let sums = if sums.is_empty() { sums } else { format!(" ({sums})") };
+    format!("{gpus}{verdict}{sums}{}", scheduler(on_host))
 }
 
 fn does_not_fit(on_host: &OnHost) -> String {
@@ -118,4 +134,9 @@ fn scheduler(on_host: &OnHost) -> String {
         Some(allotment) if allotment.is_all_given() => "; all its GPUs are given to jobs".to_owned(),
         _ => String::new(),
     }
+}
+
+/// Whether the command names a file of this machine.
+fn names_a_file(wanted: &Wanted) -> bool {
+    wanted.located.file.is_some() && wanted.located.source != Source::Table && wanted.located.source != Source::Ollama
 }

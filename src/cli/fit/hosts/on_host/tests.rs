@@ -1,4 +1,5 @@
 use super::*;
+use crate::cli::fit::flags::FitArgs;
 use crate::gpu::Reading;
 use crate::gpu::testing::{device, process, snapshot};
 use crate::hosts::{Allotment, Unavailable};
@@ -119,4 +120,15 @@ fn a_gpu_that_was_given_to_a_job_is_not_the_one_that_is_proposed() {
     assert_eq!(all[0].gpus(), [1]);
     let command = all[0].command.as_deref().unwrap();
     assert!(command.starts_with("srun --nodelist=node --gpus=1 vllm serve "), "{command}");
+}
+
+#[test]
+fn an_idle_process_is_found_also_on_a_gpu_with_less_free() {
+    let mut busy = of("bob", 7, 14);
+    busy.sm_percent = Reading::Known(90);
+    let readings = [read("gpu1", &[vec![busy], vec![of("ada", 8, 20)]])];
+    let args = args(&["llama-3.1-8b", "--engine", "llama.cpp", "--context", "8192", "--dtype", "BF16"]);
+    let wanted = Wanted::of(&args, "llama-3.1-8b").unwrap();
+    let all = ranked(&wanted, &readings, "ada", &Asked::default());
+    assert_eq!(all[0].once_exited.iter().map(|exiting| (exiting.key.pid, exiting.gpu)).collect::<Vec<_>>(), [(8, 1)]);
 }
