@@ -18,6 +18,7 @@ mod settings;
 mod sources;
 mod suggest;
 mod usage;
+mod watched;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};

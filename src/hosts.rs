@@ -5,6 +5,7 @@
 pub mod kubernetes;
 pub mod name;
 pub mod nvidia_smi;
+pub mod people;
 pub mod prometheus;
 pub mod slurm;
 pub mod ssh;
@@ -102,6 +103,13 @@ pub struct HostReading {
     pub seen: Result<(Box<Snapshot>, Option<Box<Snapshot>>), Unavailable>,
     /// What a scheduler says of it.
     pub allotment: Option<Allotment>,
+}
+
+impl Allotment {
+    /// Whether none is left to give.
+    pub fn is_all_given(&self) -> bool {
+        self.gpus.zip(self.given).is_some_and(|(gpus, given)| given >= gpus)
+    }
 }
 
 impl HostReading {

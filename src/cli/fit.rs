@@ -1,4 +1,5 @@
-//! Owns `oomdoctor fit`: whether a model fits on a GPU with what is free on it now, and what would make it fit.
+//! Owns `oomdoctor fit`: whether a model fits on a GPU with what is free on it now, and what would make it fit; on this
+//! machine, or on each of several others (`hosts`).
 //! Exit codes: 0 it fits, 1 it does not or that is not known, 2 wrong usage or an unreadable model.
 //! Knows no formula: those are in `memory`.
 
@@ -6,7 +7,9 @@ mod answer;
 mod arguments;
 mod checkpoint;
 mod command;
+mod drawing;
 mod flags;
+mod hosts;
 mod idle;
 mod json;
 mod list;
@@ -17,29 +20,21 @@ mod meant;
 mod notes;
 mod spread;
 mod stores;
+mod wanted;
 mod words;
 
-use std::path::Path;
 use std::process::ExitCode;
 
-use self::answer::Answer;
-use self::answer::Held;
 pub(super) use self::flags::FitArgs;
+pub(super) use self::hosts::FitHosts;
 pub(super) use self::json::Fit;
-use self::json::{ImageModelFit, ModelFit};
+use self::json::ModelFit;
 pub(super) use self::list::FitModels;
-use self::located::{Located, Source};
-use self::machine::{Machine, machine};
-use self::spread::Spread;
+use self::machine::machine;
+use self::wanted::Wanted;
 use super::output::{pretty, print, refuse};
 use super::settings::Global;
-use crate::gpu::guard::Viewer;
-use crate::memory::images::{self, ImageModel};
-use crate::memory::knobs::sharing;
-use crate::memory::{Card, Engine, Estimate, Kind, Part, fits, options, vllm};
-use crate::platform::Sampling;
 use crate::text::harmless;
-use crate::units::Bytes;
 
 /// Answers; 2 where the model or an argument can't be used.
 pub(super) fn run(global: &Global, args: &FitArgs) -> ExitCode {
@@ -52,6 +47,10 @@ pub(super) fn run(global: &Global, args: &FitArgs) -> ExitCode {
 
 /// What to print, and whether the model, or any model where none is named, fits.
 fn said(global: &Global, args: &FitArgs) -> Result<(String, bool), String> {
+    let asked = args.hosts.asked(global)?;
+    if !asked.is_nothing() {
+        return hosts::said(global, args, &asked);
+    }
     let viewer = global.kernel().viewer();
     let sampling = &global.sampling;
     let Some(model) = &args.model else {
@@ -59,142 +58,15 @@ fn said(global: &Global, args: &FitArgs) -> Result<(String, bool), String> {
         let holders = machine.card().map(|card| machine.holders(card, &viewer)).unwrap_or_default();
         return list::answer(args, &machine, &holders);
     };
-    if let Some(drawing) = draws(model) {
-        let said = drawing.said(machine(sampling, args.gpu)?.card().map(|card| card.free));
-        if !args.json {
-            return Ok((format!("{said}\n"), false));
-        }
-        let json = ImageModelFit { model: model.clone(), fits: None, why_not_known: said };
-        return Ok((pretty(&Fit::ImageModel(json))?, false));
+    if let Some(model_of_images) = drawing::draws(model) {
+        let free = machine(sampling, args.gpu)?.card().map(|card| card.free);
+        return drawing::said(args, model, model_of_images, free);
     }
-    let answer = answer(args, model, &viewer, sampling)?;
+    let wanted = Wanted::of(args, model)?;
+    let answer = wanted.on(machine(sampling, args.gpu)?, Some(&viewer))?;
     let fits = answer.fits == Some(true);
     if !args.json {
         return Ok((words::text(&answer), fits));
     }
     Ok((pretty(&Fit::Model(Box::new(ModelFit::of(&answer))))?, fits))
-}
-
-/// A model that draws pictures, by a name that is no file here.
-fn draws(model: &str) -> Option<&'static ImageModel> {
-    if Path::new(model).exists() { None } else { images::find(model) }
-}
-
-fn answer<'a>(args: &'a FitArgs, model: &'a str, viewer: &Viewer, sampling: &Sampling) -> Result<Answer<'a>, String> {
-    // What is asked for, by a name of its own or by a dtype that only one engine has.
-    let asked = args.engine.or_else(|| args.dtype.as_deref().and_then(arguments::engine_of_dtype));
-    let by_name = asked.or_else(|| meant::engine_of_name(model));
-    let (located, requantised) = find(args, model, by_name)?;
-    let shape = &located.shape;
-    let machine = machine(sampling, args.gpu)?;
-    let kind = asked.unwrap_or_else(|| engine_of(&located, model, by_name));
-    let mut engine = arguments::engine(kind, args, &located, &machine)?;
-    let (named, too_few) = machine.cards_for(&engine, args.gpu);
-    let card = named.last().copied();
-    let (spread, together) = spread::laid_out(args, &mut engine, shape, &machine.cards, card)?;
-    let estimate = engine.estimate(shape);
-    let mut answer = Answer {
-        args,
-        asked: model,
-        held: held(&machine, &engine, &estimate, &named, spread.as_ref(), viewer),
-        options: match (&together, &spread) {
-            (None, Some(_)) => Vec::new(),
-            (None, None) => options::options(engine, shape, card, &machine.cards),
-            (all, _) => options::options(engine, shape, all.as_ref(), &[]),
-        },
-        lacks_ram: None,
-        why_not_known: estimate.why_not().map(str::to_owned).or(too_few).or_else(|| machine.no_card.clone()),
-        card: card.cloned(),
-        fits: spread.as_ref().map_or_else(|| fits(&engine, shape, card), |spread| Some(spread.fits)),
-        spread,
-        engine,
-        requantised,
-        estimate,
-        located,
-        machine,
-    };
-    // A stage of ZeRO that was asked for is kept.
-    if let Some(asked) = args.zero {
-        let asked = 3_u64.saturating_sub(asked.into());
-        answer.options.retain(|choice| choice.turned(&sharing::KNOB).is_none_or(|to| to == asked));
-    }
-    compare_with_ram(&mut answer);
-    Ok(answer)
-}
-
-/// Whether there is system memory for what is to lie there, as it is and with each change. Of what lies there as it is only
-/// an optimizer counts: what mmap brings over page by page needs no room of its own.
-fn compare_with_ram(answer: &mut Answer) {
-    let (mut before, available) = (answer.estimate.clone(), answer.machine.host_available());
-    if answer.fits == Some(true) && matches!(answer.engine, Engine::Train(_)) {
-        answer.lacks_ram = before.on_host().filter(|needs| available.is_some_and(|available| *needs > available));
-    }
-    if answer.lacks_ram.is_some() {
-        answer.fits = Some(false);
-        before.weights_on_host = Part::fact(0);
-    }
-    if answer.fits.is_some() {
-        answer.why_not_known = None;
-    }
-    options::hold_against_ram(&mut answer.options, &before, available);
-}
-
-/// The model, with the image encoder that is given; and in what it was to be taken that it is not in.
-fn find(args: &FitArgs, model: &str, engine: Option<Kind>) -> Result<(Located, Option<String>), String> {
-    let mut located = locate::locate(model, &meant::meant(args, model, engine)?)?;
-    if let Some(encoder) = &args.mmproj {
-        (located.shape.projector, located.shape.encoding) = locate::encoder(encoder)?;
-        located.encoder = Some(encoder.clone());
-        // That one lies beside it is known.
-        if located.source == Source::Gguf {
-            located.note = None;
-        }
-    }
-    let requantised = match engine {
-        Some(Kind::Vllm | Kind::Sglang) => meant::requantised(args, model, &mut located),
-        _ => None,
-    };
-    Ok((located, requantised))
-}
-
-/// The engine for a model where none is asked for.
-fn engine_of(located: &Located, model: &str, by_name: Option<Kind>) -> Kind {
-    match located.source {
-        Source::Ollama => Kind::Ollama,
-        Source::Checkpoint => Kind::Transformers,
-        // A name as only Ollama has it: model:tag.
-        Source::Table if model.contains(':') && !model.contains('/') => Kind::Ollama,
-        Source::Table => by_name.unwrap_or(Kind::LlamaCpp),
-        Source::Gguf => Kind::LlamaCpp,
-    }
-}
-
-/// The GPUs that the model would use, with the processes that could free memory there.
-fn held(
-    machine: &Machine,
-    engine: &Engine,
-    estimate: &Estimate,
-    named: &[&Card],
-    spread: Option<&Spread>,
-    viewer: &Viewer,
-) -> Vec<Held> {
-    let cards: Vec<(&Card, Option<Bytes>)> = match spread {
-        Some(spread) => spread.cards.iter().map(|(card, share)| (card, Some(share.wanted()))).collect(),
-        None => named.iter().map(|card| (*card, takes(engine, estimate, card))).collect(),
-    };
-    let held = cards.into_iter().map(|(card, takes)| Held {
-        holders: machine.holders(card, viewer),
-        card: card.clone(),
-        takes,
-    });
-    held.collect()
-}
-
-/// What it wants of a GPU: vLLM all that it is allowed.
-fn takes(engine: &Engine, estimate: &Estimate, card: &Card) -> Option<Bytes> {
-    let wanted = engine.wanted(estimate)?;
-    Some(match engine {
-        Engine::Vllm(serving) => wanted.max(vllm::allowed(card.total, serving.utilization)),
-        _ => wanted,
-    })
 }

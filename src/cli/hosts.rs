@@ -8,8 +8,9 @@ use clap::Args;
 use super::settings::Global;
 use crate::hosts::kubernetes::PodName;
 use crate::hosts::prometheus::Server;
-use crate::hosts::{Asked, HostName, name};
-use crate::platform::regular;
+use crate::hosts::{Asked, HostName, HostReading, name, people};
+use crate::platform::{here, regular};
+use crate::runtime;
 
 /// More than any list of machines has.
 const LARGEST: u64 = 1 << 20;
@@ -45,9 +46,22 @@ pub struct HostArgs {
     /// Ask a Prometheus server of this machine, such as http://127.0.0.1:9090
     #[arg(long, help_heading = ELSEWHERE, value_name = "URL")]
     prometheus: Option<Server>,
+    /// Show other people's command lines there whole
+    #[arg(long, help_heading = ELSEWHERE)]
+    full: bool,
 }
 
 impl HostArgs {
+    /// The machines as they are now; other people's command lines are shortened, unless they are asked for.
+    pub(super) fn read(&self, global: &Global, asked: &Asked) -> Vec<HostReading> {
+        let readings = runtime::hosts::read(asked, &global.sampling);
+        if self.full {
+            return readings;
+        }
+        let user = here::user_name();
+        readings.into_iter().map(|reading| people::with_short_commands(reading, &user)).collect()
+    }
+
     /// Which machines are meant. Fails if the file or the setting names none.
     pub(super) fn asked(&self, global: &Global) -> Result<Asked, String> {
         let mut hosts = self.host.clone();

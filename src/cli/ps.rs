@@ -4,38 +4,24 @@
 
 mod hosts;
 mod json;
+mod machines;
+mod table;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
-
 pub(super) use self::hosts::Listings;
 pub(super) use self::json::Listing;
+use self::table::{Column, UNKNOWN, USER_WIDTH, WIDE, aligned, column, cut_to, shown, terminal_width, what, wrapped};
 use super::hosts::HostArgs;
 use super::output::{pretty, refuse, write};
 use super::settings::Global;
-use crate::advice::supervisor::Supervisor;
-use crate::app::rows::together;
-use crate::gpu::activity::Activity;
-use crate::gpu::history::History;
+use super::watched::Watched;
 use crate::gpu::{Device, Driver, GpuProcess, Holder, Reading, Snapshot, sight};
 use crate::platform::{Sampling, machine};
 use crate::text::harmless;
 use crate::units::{Bytes, WallTime};
-
-/// A column of the table.
-struct Column {
-    heading: &'static str,
-    is_right_aligned: bool,
-    /// Left out on terminals narrower than [`WIDE`].
-    is_for_wide: bool,
-}
-
-const fn column(heading: &'static str) -> Column {
-    Column { heading, is_right_aligned: false, is_for_wide: false }
-}
 
 const COLUMNS: [Column; 8] = [
     column("USER"),
@@ -51,19 +37,14 @@ const COLUMNS: [Column; 8] = [
 /// The cells of a process, in the order of [`COLUMNS`].
 type Row = [String; COLUMNS.len()];
 
-/// A terminal of this width has room for all columns.
-const WIDE: usize = 100;
-/// Longer names of users are cut.
-const USER_WIDTH: usize = 12;
 /// The longest time that the processes are watched. More proves no more.
 const LONGEST_WATCH: Duration = Duration::from_secs(10);
-const UNKNOWN: &str = "?";
 
 /// Prints the processes that use VRAM. Exits with 1 if there is no driver or it does not answer.
 pub(super) fn run(global: &Global, json: bool, hosts: &HostArgs) -> ExitCode {
     match hosts.asked(global) {
         Ok(asked) if asked.is_nothing() => {}
-        Ok(asked) => return hosts::run(global, &asked, json),
+        Ok(asked) => return hosts::run(global, hosts, &asked, json),
         Err(message) => return refuse(&message),
     }
     let interval = global.sampling.interval.min(LONGEST_WATCH);
@@ -80,55 +61,10 @@ pub(super) fn run(global: &Global, json: bool, hosts: &HostArgs) -> ExitCode {
     }
 }
 
-/// The machine after it was watched for a moment.
-struct Watched {
-    /// The last reading.
-    snapshot: Snapshot,
-    history: History,
-}
-
-impl Watched {
-    fn of((first, second): (Snapshot, Option<Snapshot>)) -> Watched {
-        let mut history = History::default();
-        history.note(&first);
-        let snapshot = second.unwrap_or(first);
-        // Taking in the only reading twice changes nothing: no time has passed.
-        history.note(&snapshot);
-        Watched { snapshot, history }
-    }
-
-    /// Whether this process works. Other than on the screen, idle may be a short time, which is printed with it.
-    fn activity(&self, device: &Device, process: &GpuProcess) -> Activity {
-        match Activity::of(Some(&self.history), Some(device), process) {
-            Activity::Unknown => self.idle_for(process).map_or(Activity::Unknown, Activity::Idle),
-            known => known,
-        }
-    }
-
-    /// How long it used neither GPU nor CPU, to the second.
-    fn idle_for(&self, process: &GpuProcess) -> Option<Duration> {
-        let time = self.history.idle_for(process.key()?)?;
-        let to_nearest = Duration::from_millis(500);
-        Some(Duration::from_secs((time + to_nearest).as_secs())).filter(|time| !time.is_zero())
-    }
-
-    fn cpu_percent(&self, process: &GpuProcess) -> Option<u64> {
-        self.history.latest_use(process.key()?)?.cpu_percent
-    }
-}
-
 fn unread(why: &str) -> ExitCode {
     // An error here is ignored: if standard error is closed, nobody reads messages.
     let _ = writeln!(io::stderr(), "oomdoctor ps: {why}");
     ExitCode::from(1)
-}
-
-/// The number of columns at which lines are cut; `None` if standard output is no terminal.
-fn terminal_width() -> Option<usize> {
-    if !io::stdout().is_terminal() {
-        return None;
-    }
-    crossterm::terminal::size().ok().map(|(columns, _)| columns.into())
 }
 
 /// The table; empty if there is no driver and no process has its files open.
@@ -143,7 +79,7 @@ fn as_text(watched: &Watched, width: Option<usize>) -> String {
         rows.extend(unaccounted_row(device));
     }
     if !rows.is_empty() {
-        paragraphs.push(aligned(&rows, width >= WIDE));
+        paragraphs.push(aligned(&COLUMNS, &rows, width >= WIDE));
     }
     if snapshot.devices.iter().flat_map(|device| &device.processes).any(|process| !process.proved) {
         let note = "A PID with ? belongs to another container or user, or has exited.";
@@ -169,14 +105,6 @@ fn as_text(watched: &Watched, width: Option<usize>) -> String {
         }
     }
     text
-}
-
-fn wrapped(texts: impl IntoIterator<Item = String>, width: usize) -> Vec<String> {
-    let options = textwrap::Options::new(width).subsequent_indent("  ");
-    let lines = texts.into_iter().flat_map(|text| {
-        textwrap::wrap(&text, &options).into_iter().map(std::borrow::Cow::into_owned).collect::<Vec<_>>()
-    });
-    lines.collect()
 }
 
 fn device_line(device: &Device) -> String {
@@ -226,30 +154,6 @@ fn command(snapshot: &Snapshot, process: &GpuProcess) -> String {
     }
 }
 
-/// What a process is, what would restart it or terminate its whole unit, and which processes exit together with it.
-fn what(snapshot: &Snapshot, process: &GpuProcess) -> String {
-    let mut label = process.recognised_as.clone().unwrap_or_else(|| "-".into());
-    if process.managed_by.is_some()
-        && let Some(manager) = Supervisor::of(process)
-    {
-        label.push_str(&format!(" under {}", manager.label()));
-    }
-    if let Some(service) = sight::of_service(process) {
-        label.push_str(&format!(" ({service})"));
-    }
-    let workers = process.key().map_or(0, |key| snapshot.below(key).len());
-    let together = process.key().and_then(|key| together(snapshot, key));
-    let kin = match (workers, together, snapshot.leader_of(process)) {
-        (0, _, Some(leader)) => format!("worker of {}", leader.pid),
-        (0, _, None) => return label,
-        (1, Some(bytes), _) => format!("{bytes} with 1 worker"),
-        (workers, Some(bytes), _) => format!("{bytes} with {workers} workers"),
-        (1, None, _) => "1 worker".to_owned(),
-        (workers, None, _) => format!("{workers} workers"),
-    };
-    if label == "-" { kin } else { format!("{label}, {kin}") }
-}
-
 fn unaccounted_row(device: &Device) -> Option<Row> {
     let bytes = match &device.unaccounted_bytes {
         Reading::Known(Bytes(0)) => return None,
@@ -289,10 +193,6 @@ fn holder_line(snapshot: &Snapshot, holder: &Holder) -> String {
     format!("{key} {} {said}{} ({})", shown(&process.user), shown(&process.command), holder.devices.join(" "))
 }
 
-fn shown<T: ToString>(reading: &Reading<T>) -> String {
-    reading.known().map_or_else(|| UNKNOWN.to_owned(), T::to_string)
-}
-
 /// `12 s`, `5 min`, `3 h 20 min`, `4 d`.
 fn age(start: WallTime, now: WallTime) -> String {
     let seconds = now.0.as_second().saturating_sub(start.0.as_second()).max(0);
@@ -304,42 +204,10 @@ fn age(start: WallTime, now: WallTime) -> String {
     }
 }
 
-/// The headings and the rows with aligned columns.
-fn aligned(rows: &[Row], is_wide: bool) -> Vec<String> {
-    let headings: Row = COLUMNS.map(|column| column.heading.to_owned());
-    let mut widths = [0; COLUMNS.len()];
-    for row in [&headings].into_iter().chain(rows) {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.width().max(*width);
-        }
-    }
-    [&headings].into_iter().chain(rows).map(|row| aligned_line(row, &widths, is_wide)).collect()
-}
-
-fn aligned_line(row: &Row, widths: &[usize], is_wide: bool) -> String {
-    let cells = row.iter().zip(widths).zip(&COLUMNS).filter(|(_, column)| is_wide || !column.is_for_wide);
-    let cells = cells.map(|((cell, width), column)| {
-        let space = " ".repeat(width.saturating_sub(cell.width()));
-        if column.is_right_aligned { space + cell } else { cell.clone() + &space }
-    });
-    cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-}
-
-/// Cuts the line to this number of columns, with an ellipsis at the end of a line that was cut.
-fn cut_to(line: &str, columns: usize) -> String {
-    if line.width() <= columns {
-        return line.to_owned();
-    }
-    let mut used = 1;
-    let kept = line.chars().take_while(|character| {
-        used += character.width().unwrap_or(0);
-        used <= columns
-    });
-    kept.chain(['…']).collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use unicode_width::UnicodeWidthStr;
+
     use super::*;
 
     fn snapshot(text: &str) -> Snapshot {

@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::fit::{Fit, FitModels};
+use super::fit::{Fit, FitHosts, FitModels};
 use super::output::{pretty, print, refuse};
 use super::ps;
 use super::sources::Sources;
@@ -25,6 +25,8 @@ pub enum Name {
     Fit,
     /// `oomdoctor fit --json`: the models on this machine, and how each fits.
     FitModels,
+    /// `oomdoctor fit MODEL --json --host NAME`: on which of several machines it fits.
+    FitHosts,
     /// `oomdoctor ps --json`: the GPUs and their processes.
     Ps,
     /// `oomdoctor ps --json --host NAME`: the same of several machines.
@@ -64,6 +66,7 @@ fn schema(name: Name) -> Schema {
         Name::Diagnose => schema_of::<Output>(),
         Name::Fit => schema_of::<Fit>(),
         Name::FitModels => schema_of::<FitModels>(),
+        Name::FitHosts => schema_of::<FitHosts>(),
         Name::Ps => schema_of::<ps::Listing>(),
         Name::PsHosts => schema_of::<ps::Listings>(),
         Name::Sources => schema_of::<Sources>(),

@@ -6,6 +6,9 @@ use std::str::FromStr;
 
 use serde_with::{DeserializeFromStr, SerializeDisplay};
 
+use crate::gpu::ProcessKey;
+use crate::memory::flags::quoted;
+
 /// What names a machine, such as `gpu1` or `ada@gpu1.lab`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, SerializeDisplay, DeserializeFromStr)]
 pub struct HostName(String);
@@ -13,6 +16,16 @@ pub struct HostName(String);
 impl HostName {
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The user as whom it is reached, where the name has one, such as ada of `ada@gpu1`.
+    pub fn user(&self) -> Option<&str> {
+        self.0.rsplit_once('@').map(|(user, _)| user)
+    }
+
+    /// The command that ends a process there, after it has shown it and asked.
+    pub fn kill(&self, key: ProcessKey) -> String {
+        format!("ssh -t {} oomdoctor kill {key}", quoted(&self.0))
     }
 }
 

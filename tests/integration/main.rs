@@ -26,6 +26,7 @@ mod groups;
 mod headers;
 mod hostile;
 mod hosts;
+mod hosts_answers;
 mod identity;
 mod json;
 mod keyboard;

@@ -66,11 +66,16 @@ impl Answer<'_> {
 
     /// Whose end makes it fit as it is; empty where it fits already, or where that is not enough.
     pub(super) fn in_the_way(&self) -> Vec<&Holder> {
+        self.in_the_way_of(&self.held)
+    }
+
+    /// The same among these processes of the GPUs.
+    pub(super) fn in_the_way_of<'h>(&self, held: &'h [Held]) -> Vec<&'h Holder> {
         if self.fits != Some(false) {
             return Vec::new();
         }
         let shape = &self.located.shape;
-        let each = in_the_way(&self.held, |held, free| match &self.spread {
+        let each = in_the_way(held, |held, free| match &self.spread {
             Some(_) => held.takes.is_some_and(|takes| takes <= free),
             None => fits(&self.engine, shape, Some(&Card { free, ..held.card.clone() })) == Some(true),
         });
@@ -79,7 +84,7 @@ impl Answer<'_> {
             (Some(spread), Engine::LlamaCpp(settings) | Engine::Ollama(settings))
                 if each.is_empty() && spread.by_free =>
             {
-                together(&self.held, |free| split::fitting(shape, settings, free).is_some())
+                together(held, |free| split::fitting(shape, settings, free).is_some())
             }
             _ => each,
         }

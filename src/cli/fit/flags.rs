@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
+use crate::cli::hosts::HostArgs;
 use crate::memory::{Kind, Optimizer};
 use crate::units::{Bytes, UnitBase, whole};
 
@@ -107,6 +108,8 @@ pub struct FitArgs {
     /// Print JSON (schema 1).
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub hosts: HostArgs,
 }
 
 /// How llama.cpp spreads a model, as it takes it.

@@ -1,4 +1,4 @@
-//! Owns what `oomdoctor fit` must know of this machine: its GPUs, which of them is meant, which processes could free memory on it.
+//! Owns what `oomdoctor fit` must know of a machine: its GPUs, which of them is meant, which processes could free memory on it.
 
 use crate::advice::fit::holders::{self, Holder};
 use crate::advice::offer::Seen;
@@ -9,7 +9,7 @@ use crate::memory::{Card, Engine};
 use crate::platform::{Sampling, machine};
 use crate::units::Bytes;
 
-/// The GPUs of this machine, which of them is meant, and why there is none.
+/// The GPUs of a machine, which of them is meant, and why there is none.
 pub(super) struct Machine {
     /// Those that can be read.
     pub cards: Vec<Card>,
@@ -20,6 +20,26 @@ pub(super) struct Machine {
 }
 
 impl Machine {
+    /// A machine as it was read, or why it was not. Fails where the GPU that is wished for is not there.
+    pub(super) fn of(read: Result<Snapshot, String>, wish: Option<u32>) -> Result<Machine, String> {
+        let (snapshot, (cards, no_card)) = match read {
+            Ok(snapshot) => {
+                let cards = cards(&snapshot);
+                (Some(snapshot), cards)
+            }
+            Err(why) => (None, (Vec::new(), Some(why))),
+        };
+        let chosen = match wish {
+            Some(index) if !cards.is_empty() => {
+                let found = cards.iter().find(|card| card.index == index);
+                Some(found.ok_or_else(|| format!("there is no readable GPU {index}; `oomdoctor ps` lists the GPUs"))?)
+            }
+            _ => most_free_first(&cards).first().copied(),
+        };
+        let chosen = chosen.cloned();
+        Ok(Machine { cards, chosen, no_card, snapshot })
+    }
+
     /// The one that is meant.
     pub(super) fn card(&self) -> Option<&Card> {
         self.chosen.as_ref()
@@ -61,30 +81,15 @@ impl Machine {
         self.device(card).zip(seen).map(|(device, seen)| holders::not_busy(device, seen)).unwrap_or_default()
     }
 
-    fn device(&self, card: &Card) -> Option<&Device> {
+    /// A GPU as it was read.
+    pub(super) fn device(&self, card: &Card) -> Option<&Device> {
         self.snapshot.as_ref()?.devices.iter().find(|device| device.index == card.index)
     }
 }
 
 /// Reads this machine once; without a wish the GPU with most free memory is meant.
 pub(super) fn machine(sampling: &Sampling, wish: Option<u32>) -> Result<Machine, String> {
-    let (snapshot, (cards, no_card)) = match machine::read_once(sampling) {
-        Ok(snapshot) => {
-            let snapshot = snapshot.harmless();
-            let cards = cards(&snapshot);
-            (Some(snapshot), cards)
-        }
-        Err(why) => (None, (Vec::new(), Some(why))),
-    };
-    let chosen = match wish {
-        Some(index) if !cards.is_empty() => {
-            let found = cards.iter().find(|card| card.index == index);
-            Some(found.ok_or_else(|| format!("there is no readable GPU {index}; `oomdoctor ps` lists the GPUs"))?)
-        }
-        _ => most_free_first(&cards).first().copied(),
-    };
-    let chosen = chosen.cloned();
-    Ok(Machine { cards, chosen, no_card, snapshot })
+    Machine::of(machine::read_once(sampling).map(Snapshot::harmless), wish)
 }
 
 /// The GPUs that can be read, or why there is none.

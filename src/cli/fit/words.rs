@@ -77,7 +77,7 @@ fn measures(answer: &Answer) -> Option<PathBuf> {
 }
 
 /// The model with its quantization, context and engine.
-fn title(answer: &Answer) -> String {
+pub(super) fn title(answer: &Answer) -> String {
     let shape = &answer.located.shape;
     let name = answer.name();
     // Of a path the last part is enough.
@@ -202,7 +202,7 @@ fn once_ended(may_exit: &[&Holder]) -> String {
 }
 
 /// "a", "a and b", "a, b and c".
-fn in_words(names: &[String]) -> String {
+pub(super) fn in_words(names: &[String]) -> String {
     match names {
         [before @ .., last] if !before.is_empty() => format!("{} and {last}", before.join(", ")),
         all => all.concat(),

@@ -5,13 +5,17 @@ use std::process::ExitCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Watched;
 use super::json::Listing;
+use super::machines::{self, Look, Machine};
+use super::table::terminal_width;
+use crate::cli::hosts::HostArgs;
 use crate::cli::output::{pretty, print, refuse};
 use crate::cli::settings::Global;
+use crate::cli::watched::Watched;
 use crate::gpu::SCHEMA;
 use crate::hosts::{Allotment, Asked, HostReading, Through};
-use crate::runtime;
+use crate::platform::here;
+use crate::units::WallTime;
 
 /// What `oomdoctor ps --json` prints for several machines.
 #[derive(Serialize, JsonSchema)]
@@ -39,12 +43,13 @@ struct HostListing<'a> {
     allotment: Option<&'a Allotment>,
 }
 
-/// Exits with 1 if no machine could be read.
-pub(super) fn run(global: &Global, asked: &Asked, json: bool) -> ExitCode {
-    let readings = runtime::hosts::read(asked, &global.sampling);
+/// Exits with 1 if nothing is known of any machine.
+pub(super) fn run(global: &Global, hosts: &HostArgs, asked: &Asked, json: bool) -> ExitCode {
+    let readings = hosts.read(global, asked);
     let watched: Vec<Option<Watched>> = readings.iter().map(watched).collect();
-    let code = if watched.iter().any(Option::is_some) { ExitCode::SUCCESS } else { ExitCode::from(1) };
-    let text = if json { pretty(&listings(&readings, &watched)) } else { Ok(as_text(&readings)) };
+    let is_known = readings.iter().any(|reading| reading.seen.is_ok() || reading.allotment.is_some());
+    let code = if is_known { ExitCode::SUCCESS } else { ExitCode::from(1) };
+    let text = if json { pretty(&listings(&readings, &watched)) } else { Ok(as_text(&readings, &watched)) };
     match text {
         Ok(text) => print(&text, code),
         Err(message) => refuse(&message),
@@ -69,15 +74,12 @@ fn listings<'a>(readings: &'a [HostReading], watched: &'a [Option<Watched>]) -> 
     Listings { schema: SCHEMA, hosts: hosts.collect() }
 }
 
-fn as_text(readings: &[HostReading]) -> String {
-    let mut text = String::new();
-    for reading in readings {
-        let line = match &reading.seen {
-            Ok(_) => format!("{}: {} GPUs", reading.name, reading.snapshot().map_or(0, |seen| seen.devices.len())),
-            Err(why) => format!("{}: {why}", reading.name),
-        };
-        text.push_str(&line);
-        text.push('\n');
-    }
-    text
+fn as_text(readings: &[HostReading], watched: &[Option<Watched>]) -> String {
+    let machines = readings.iter().zip(watched);
+    let machines: Vec<Machine> =
+        machines.map(|(reading, watched)| Machine { reading, watched: watched.as_ref() }).collect();
+    let width = terminal_width();
+    let look =
+        Look { width, is_gray: width.is_some(), user: &here::user_name(), now: WallTime(jiff::Timestamp::now()) };
+    machines::text(&machines, &look)
 }

@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use super::Watched;
+use crate::cli::watched::Watched;
 use crate::gpu::activity::{Activity, ActivityWord};
 use crate::gpu::usage::gpu_percent;
 use crate::gpu::{Device, Driver, GpuProcess, Holder, Host, SCHEMA, Vantage};

@@ -38,6 +38,8 @@ pub fn assert_output_valid(arguments: &[&str], output: &Output) {
     let Ok(value) = serde_json::from_slice::<Value>(&output.stdout) else { return };
     let name = match arguments.iter().find(|argument| ["diagnose", "fit", "ps"].contains(argument)) {
         Some(&"fit") if value.get("models").is_some() => "fit-models",
+        Some(&"fit") if value.get("hosts").is_some() => "fit-hosts",
+        Some(&"ps") if value.get("hosts").is_some() => "ps-hosts",
         Some(name) => name,
         None => panic!("a JSON output without a schema: {arguments:?}"),
     };

@@ -1,0 +1,181 @@
+//! What is answered over several machines: `ps` and `fit` with a stand-in `ssh` that runs the program here, for
+//! each name with a fake driver of its own.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::fit::small_model;
+use crate::support::fake_driver::{FakeDriver, GIB, PATIENCE, Sleeper, devices, homes};
+use crate::support::schema::assert_output_valid;
+
+/// Machines that `ssh` reaches by their names, and one that refuses.
+struct Machines {
+    folder: TempDir,
+    drivers: Vec<FakeDriver>,
+}
+
+/// Runs the command for a host with that host's folder in front of the PATH, as sshd would run it there.
+const SSH: &str = r#"#!/bin/sh
+for last; do :; done
+while [ "$1" != -- ]; do host=$1; shift; done
+here=$(dirname "$0")/../hosts/${host#*@}
+if [ ! -d "$here" ]; then
+  echo "ssh: connect to host $host port 22: Connection refused" >&2
+  exit 255
+fi
+PATH=$here:$PATH exec sh -c "$last"
+"#;
+
+impl Machines {
+    /// With these names and scenarios of their drivers.
+    fn new(hosts: &[(&str, &str)]) -> Machines {
+        let mut machines = Machines { folder: tempfile::tempdir().unwrap(), drivers: Vec::new() };
+        machines.write("bin/ssh", SSH);
+        for (name, scenario) in hosts {
+            let driver = FakeDriver::new(scenario);
+            // Each machine has a boot of its own: those of one boot are one machine.
+            let script = format!(
+                "#!/bin/sh\n{} \"$@\" --nvml-library {} --device-folder {} | sed 's/\"boot_id\":\"[^\"]*\"/\"boot_id\":\"{name}\"/'\n",
+                env!("CARGO_BIN_EXE_oomdoctor"),
+                driver.library().display(),
+                devices().display(),
+            );
+            machines.write(&format!("hosts/{name}/oomdoctor"), &script);
+            machines.drivers.push(driver);
+        }
+        machines
+    }
+
+    fn write(&self, path: &str, script: &str) {
+        let path = self.folder.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, script).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn said(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
+        let path = std::env::var("PATH").unwrap();
+        let path = format!("{}:{path}", self.folder.path().join("bin").display());
+        command.args(arguments).stdin(Stdio::null()).envs(homes()).env("PATH", path);
+        let output = assert_cmd::Command::from_std(command).timeout(PATIENCE).output().unwrap();
+        assert_output_valid(arguments, &output);
+        output
+    }
+
+    fn json(&self, arguments: &[&str]) -> (Value, i32) {
+        let output = self.said(&[arguments, &["--json"]].concat());
+        let value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+        (value, output.status.code().unwrap())
+    }
+
+    fn text(&self, arguments: &[&str]) -> String {
+        String::from_utf8(self.said(arguments).stdout).unwrap()
+    }
+}
+
+/// A GPU of 24 GiB with so much in use, by this process where one is given.
+fn gpu(used_gib: u64, process: Option<(&Sleeper, u32)>) -> String {
+    let Some((sleeper, sm)) = process else {
+        return format!("(gpus: [(total: {}, reserved: 0, base: {})])", 24 * GIB, used_gib * GIB);
+    };
+    let row = format!("(pid: {}, bytes: Some({}), sm: {sm})", sleeper.pid(), used_gib * GIB);
+    format!("(gpus: [(total: {}, reserved: 0, base: 0)], processes: [{row}])", 24 * GIB)
+}
+
+/// The name of the user who runs the tests, as /proc's owner has it.
+fn me() -> String {
+    let output = Command::new("id").arg("-un").output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn ps_lists_the_processes_of_all_machines_idle_ones_first() {
+    let (busy, idle) = (Sleeper::named("busy --secret 1"), Sleeper::named("idle --secret 2"));
+    let machines = Machines::new(&[("gpu1", &gpu(20, Some((&busy, 90)))), ("gpu2", &gpu(3, Some((&idle, 0))))]);
+    let text = machines.text(&["ps", "--host", "gpu1,down,gpu2"]);
+    let position = |part: String| text.find(&part).unwrap_or_else(|| panic!("no {part} in {text}"));
+    let (busy_pid, idle_pid) = (format!("{}@", busy.pid()), format!("{}@", idle.pid()));
+    assert!(position(idle_pid.clone()) < position(busy_pid.clone()), "{text}");
+    assert!(position("down: ".into()) < position(idle_pid.clone()), "{text}");
+    assert!(text.contains(&format!("ssh -t gpu2 oomdoctor kill {idle_pid}")), "{text}");
+    assert!(!text.contains("ssh -t gpu1"), "a busy process is never offered: {text}");
+    assert!(text.contains("--secret 2"), "your own command line is whole: {text}");
+}
+
+#[test]
+fn ps_shortens_the_command_lines_of_other_people_unless_they_are_asked_for() {
+    let idle = Sleeper::named("idle --secret 2");
+    let machines = Machines::new(&[("gpu1", &gpu(3, Some((&idle, 0))))]);
+    let asked = ["ps", "--host", "somebody-else@gpu1"];
+    let text = machines.text(&asked);
+    assert!(text.contains(&me()) && text.contains(&format!("{}@", idle.pid())), "{text}");
+    assert!(!text.contains("--secret") && !text.contains("oomdoctor kill"), "{text}");
+    let (found, _) = machines.json(&asked);
+    assert_eq!(found["hosts"][0]["snapshot"]["devices"][0]["processes"][0]["command"], "idle …");
+    assert!(machines.text(&[&asked[..], &["--full"]].concat()).contains("--secret 2"));
+}
+
+#[test]
+fn ps_as_json_has_every_machine_and_exits_1_only_where_none_was_read() {
+    let machines = Machines::new(&[("gpu1", &gpu(3, None))]);
+    let (found, code) = machines.json(&["ps", "--host", "gpu1,down"]);
+    assert_eq!((code, &found["schema"]), (0, &json!(1)));
+    let hosts = found["hosts"].as_array().unwrap();
+    assert_eq!((hosts.len(), &hosts[0]["host"], &hosts[1]["host"]), (2, &json!("gpu1"), &json!("down")));
+    assert_eq!(hosts[0]["snapshot"]["devices"][0]["memory"]["free_bytes"], 21 * GIB);
+    assert!(hosts[1]["snapshot"].is_null() && hosts[1]["unavailable"].is_string(), "{found}");
+    assert_eq!(machines.said(&["ps", "--host", "down"]).status.code(), Some(1));
+}
+
+#[test]
+fn fit_names_the_machine_with_most_room_then_the_one_where_an_idle_process_must_exit() {
+    let (yours, busy) = (Sleeper::start(), Sleeper::start());
+    let machines = Machines::new(&[
+        ("full", &gpu(23, Some((&busy, 90)))),
+        ("held", &gpu(23, Some((&yours, 0)))),
+        ("small", &gpu(16, None)),
+        ("free", &gpu(4, None)),
+    ]);
+    let file = machines.folder.path().join("model.gguf");
+    small_model(&file);
+    // A context that is asked for is kept, so that no change of settings fits beside 23 GiB.
+    let asked = ["fit", file.to_str().unwrap(), "--context", "32K", "--host", "full,down,held,small,free"];
+    let (found, code) = machines.json(&asked);
+    let hosts = found["hosts"].as_array().unwrap();
+    let order: Vec<&str> = hosts.iter().map(|host| host["host"].as_str().unwrap()).collect();
+    assert_eq!((code, &found["fits"]), (0, &json!(true)));
+    assert_eq!((&order[..2], order[4]), (&["free", "small"][..], "down"), "{found:#}");
+    let on = |name: &str| hosts.iter().find(|host| host["host"] == name).unwrap();
+    assert_eq!((&on("free")["verdict"], &on("free")["free_now_bytes"]), (&json!("fits"), &json!(20 * GIB)));
+    assert!(on("free")["command"].as_str().unwrap().starts_with("ssh -t free '"), "{found:#}");
+    let once = &on("held")["once_exited"];
+    assert_eq!((&once[0]["pid"], &once[0]["is_own"]), (&json!(yours.pid()), &json!(true)));
+    assert!(once[0]["command"].as_str().unwrap().starts_with("ssh -t held oomdoctor kill "), "{once}");
+    assert_eq!(on("full")["once_exited"], json!([]), "a busy process is never named");
+    assert_eq!((&on("down")["verdict"], on("down")["why_not_known"].is_string()), (&json!("unknown"), true));
+    let text = machines.text(&asked);
+    assert!(text.contains("fits on free, GPU 0, as it is"), "{text}");
+    // Reached as somebody else, the process is another user's: a fact, with no command.
+    let (theirs, code) = machines.json(&["fit", file.to_str().unwrap(), "--context", "32K", "--host", "x@held"]);
+    let once = &theirs["hosts"][0]["once_exited"][0];
+    assert_eq!(
+        (code, &once["is_own"], &once["command"], &once["user"]),
+        (1, &json!(false), &json!(null), &json!(me()))
+    );
+}
+
+#[test]
+fn fit_where_no_machine_answers_is_unknown_and_a_model_must_be_named() {
+    let machines = Machines::new(&[]);
+    let (found, code) = machines.json(&["fit", "llama3.1:8b", "--host", "a,b"]);
+    assert_eq!((code, &found["fits"]), (1, &json!(null)));
+    assert!(machines.text(&["fit", "llama3.1:8b", "--host", "a,b"]).contains("unknown"));
+    let unnamed = machines.said(&["fit", "--host", "a"]);
+    assert_eq!((unnamed.status.code(), unnamed.stdout.is_empty()), (Some(2), true));
+}
