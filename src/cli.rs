@@ -56,6 +56,8 @@ pub struct Cli {
     pub replay: Option<PathBuf>,
     #[command(flatten)]
     pub look: Look,
+    #[command(flatten)]
+    pub hosts: hosts::HostArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -172,7 +174,7 @@ pub fn run() -> ExitCode {
     match cli.command {
         None => match cli.replay {
             Some(path) => screen::replay(&global, &path),
-            None => screen::run(&global, cli.log, cli.demo, cli.last),
+            None => screen::run(&global, cli.log, cli.demo, cli.last, &cli.hosts),
         },
         Some(command) => run_command(&global, command),
     }

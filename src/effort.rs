@@ -1,5 +1,5 @@
-//! Owns a counter of the bytes that are searched, compared or copied while a log is read. Tests use it to prove linear
-//! time; release builds count nothing.
+//! Owns what a reading costs: a counter of the bytes that are searched, compared or copied, by which tests prove linear time
+//! (release builds count nothing), and doing two things at once where a person waits for both.
 
 #[cfg(test)]
 thread_local! {
@@ -21,4 +21,18 @@ pub(crate) fn of<T>(work: impl FnOnce() -> T) -> usize {
     let before = COUNTED.get();
     work();
     COUNTED.get() - before
+}
+
+/// The results of both, found at the same time. Tests find them one after the other, because they count on one thread.
+pub(crate) fn both<A, B: Send>(first: impl FnOnce() -> A, second: impl Fn() -> B + Sync) -> (A, B) {
+    if cfg!(test) {
+        return (first(), second());
+    }
+    let mut found = None;
+    let first = std::thread::scope(|scope| {
+        // Without a thread, the second one is found below.
+        let _ = std::thread::Builder::new().spawn_scoped(scope, || found = Some(second()));
+        first()
+    });
+    (first, found.unwrap_or_else(second))
 }

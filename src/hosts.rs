@@ -34,12 +34,14 @@ pub struct Asked {
     pub pod: Option<kubernetes::PodName>,
     /// A Prometheus server.
     pub prometheus: Option<prometheus::Server>,
+    /// Whether other people's command lines are told whole.
+    pub full: bool,
 }
 
 impl Asked {
     /// Whether only this machine is meant.
     pub fn is_nothing(&self) -> bool {
-        *self == Asked { send: self.send, ..Asked::default() }
+        *self == Asked { send: self.send, full: self.full, ..Asked::default() }
     }
 }
 

@@ -100,6 +100,8 @@ pub struct Start {
     pub finds_logs: bool,
     /// How a recorded command is run again.
     pub runner: Runner,
+    /// The other machines to watch.
+    pub hosts: crate::hosts::Asked,
 }
 
 /// Runs the terminal program until the person leaves or a signal ends it, and returns the number of that signal. Fails if
@@ -110,6 +112,7 @@ pub fn run(start: Start) -> io::Result<Option<i32>> {
     let (wakes, queue) = mpsc::channel();
     let clock = Clock::start();
     // The first reading takes longest, so it starts first.
+    let for_hosts = start.sampling.clone();
     let live = start.sampling.map(|sampling| watch(sampling, wakes.clone())).transpose()?;
     // Signals are handled before the terminal is taken: otherwise one of them could leave it as it is then.
     listen_to_signals(wakes.clone())?;
@@ -124,6 +127,12 @@ pub fn run(start: Start) -> io::Result<Option<i32>> {
             Control::Demo(machine)
         }
     };
+    if let Some(sampling) = for_hosts
+        && !start.hosts.is_nothing()
+    {
+        let wakes = wakes.clone();
+        hosts::watch(&start.hosts, &sampling, move |reading| wakes.tell(Msg::Host(Box::new(reading))));
+    }
     // A pipe is searched while it is read.
     let at_once = start.own_knowledge || matches!(start.log, LogSource::Pipe(_));
     let reader = Reader::start(start.knowledge, at_once, wakes.clone())?;

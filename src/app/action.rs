@@ -60,6 +60,8 @@ pub enum Action {
     ReadFound,
     /// List the logs that were found on this machine.
     FoundLogs,
+    /// List the other machines, to open one.
+    Machines,
     /// Show the recording of the run that failed.
     Recording,
     /// Ask whether to run the recorded command again, as the fix changes it.
@@ -101,6 +103,7 @@ impl Action {
                 | Action::Log
                 | Action::About
                 | Action::Recording
+                | Action::Machines
                 | Action::Theme
                 | Action::Help
         )

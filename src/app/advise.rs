@@ -6,7 +6,8 @@ use crate::advice::{Situation, advise};
 
 /// Derives the advice from the log and the newest reading.
 pub(crate) fn advise_anew(model: &mut Model) {
-    let is_live = model.config.source != Source::Recorded;
+    // Nothing may be ended on another machine from here.
+    let is_live = model.config.source != Source::Recorded && model.hosts.away.is_none();
     // The command contains the changes that were taken: the next fix builds on them.
     let command = model.rerun();
     let tried = model.walk.tried();

@@ -5,6 +5,7 @@ mod aim;
 mod config;
 mod feed;
 mod found;
+mod hosts;
 mod input;
 mod processes;
 pub(crate) mod screen;
@@ -18,6 +19,7 @@ pub(crate) use aim::UNSEEN;
 pub use config::{Config, Palette, Source};
 pub use feed::{Feed, LookedAt};
 pub use found::FoundLogs;
+pub use hosts::{Away, Host, Hosts};
 pub use input::{Change, Followed, Input, Pipe, SinceItWorked};
 pub use processes::{Processes, RowId, Sort};
 pub use screen::{Click, Region, Seen, Target};
@@ -57,6 +59,8 @@ pub struct Model {
     pub input: Input,
     /// The failed logs that lie on this machine.
     pub found: FoundLogs,
+    /// The machines that are watched besides this one.
+    pub hosts: Hosts,
     /// What log and machine together say; derived again whenever either changes.
     pub advice: Option<Advice>,
     /// The walk through the plan of the advice.
@@ -114,6 +118,7 @@ impl Model {
             aim: Aim::default(),
             input: Input::default(),
             found: FoundLogs::default(),
+            hosts: Hosts::default(),
             advice: None,
             walk: Walk::default(),
             trial: None,
@@ -133,6 +138,12 @@ impl Model {
         }
     }
 
+    /// The readings of this machine, which another one may have taken the screen of.
+    pub fn home(&mut self) -> &mut Feed {
+        self.hosts.away.as_mut().map_or(&mut self.feed, |away| &mut away.home)
+    }
+
+    /// The last reading of the machine on the screen.
     pub fn snapshot(&self) -> Option<&Snapshot> {
         self.feed.latest.as_deref()
     }

@@ -11,6 +11,7 @@ use super::replay::Played;
 use super::run_again::RunAgain;
 use crate::gpu::guard::Refusal;
 use crate::gpu::{Header, ProcessKey, Snapshot};
+use crate::hosts::HostReading;
 use crate::knowledge::diagnosis::Diagnosis;
 use crate::knowledge::fix::Fix;
 use crate::knowledge::page::Page;
@@ -65,6 +66,8 @@ pub enum Msg {
     RunThatWorked(Box<Result<Run, String>>),
     /// How far the run came, by what its log says since the failure was read.
     Progress(Progress),
+    /// Another machine was read, or could not be.
+    Host(Box<HostReading>),
     /// Of these kinds (without kinds: of this machine) these places have logs; else why none were looked for.
     Found(Vec<Kind>, Result<Vec<Looked>, String>),
     /// The log of a place, and when it was last written; else why it could not be read.

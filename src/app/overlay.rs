@@ -8,6 +8,7 @@ pub(crate) mod drawing;
 pub(crate) mod found;
 pub(crate) mod glossary;
 pub(crate) mod help;
+pub(crate) mod machines;
 pub(crate) mod reasons;
 pub(crate) mod recording;
 pub(crate) mod report;

@@ -9,6 +9,8 @@ use super::model::{LookedAt, Model};
 const AWAY: u32 = 5;
 const BATTERY: u32 = 2;
 const SLOWEST: Duration = Duration::from_secs(10);
+/// Readings of other machines come so far apart.
+const OTHER_MACHINES: Duration = Duration::from_secs(2);
 
 impl Model {
     /// How long the sampler has been silent beyond what is normal; `None` where it speaks.
@@ -36,7 +38,8 @@ impl Model {
 
     /// Three intervals; at the start the driver may need a moment more.
     fn silence_allowed(&self) -> Duration {
-        let three = self.pace() * 3;
+        let pace = if self.hosts.away.is_some() { self.pace().max(OTHER_MACHINES) } else { self.pace() };
+        let three = pace * 3;
         if self.feed.received.is_some() { three } else { three.max(Duration::from_secs(3)) }
     }
 

@@ -23,6 +23,9 @@ pub(crate) fn refused(model: &Model) -> Option<String> {
     if model.config.read_only {
         return Some("Nothing is run: --read-only.".to_owned());
     }
+    if let Some(away) = &model.hosts.away {
+        return Some(format!("{} is only read: nothing is run there.", away.name));
+    }
     if model.config.source == Source::Demo {
         return None;
     }

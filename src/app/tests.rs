@@ -10,6 +10,7 @@ mod groups;
 mod keeping;
 mod keys;
 mod logs;
+mod machines;
 mod marking;
 mod overlays;
 mod pasting;
@@ -212,7 +213,7 @@ impl Session {
         };
         self.wait(before);
         if before == gate::APART_FROM_ENTER
-            && let Some(snapshot) = self.model.snapshot().cloned()
+            && let Some(snapshot) = self.model.home().latest.as_deref().cloned()
         {
             // Readings go on meanwhile.
             self.send(Msg::Sample(Box::new(snapshot)));
@@ -423,6 +424,8 @@ enum Happens {
     Report(u32, SignalReport),
     Released(Result<String, String>),
     Resize(u16, u16),
+    /// Another machine with these processes, which may even say that it is this one.
+    Host(bool, Vec<usize>),
 }
 
 /// Everybody who may appear: two of ours, a reused PID, and those who may never be signalled.
@@ -479,6 +482,7 @@ fn happens() -> impl Strategy<Value = Happens> {
         1 => Just(KeyCode::Char('s')),
         1 => Just(KeyCode::Char('/')),
         1 => Just(KeyCode::Backspace),
+        1 => Just(KeyCode::Char('M')),
     ];
     let reports = prop_oneof![
         Just(SignalReport::Sent),
@@ -500,6 +504,7 @@ fn happens() -> impl Strategy<Value = Happens> {
         1 => Just(Happens::PasteOther),
         1 => (prop_oneof![Just(4242_u32), Just(5177), Just(4100), Just(4101)], reports).prop_map(|(pid, report)| Happens::Report(pid, report)),
         1 => prop_oneof![Just(Ok("yes".to_owned())), Just(Err("no".to_owned()))].prop_map(Happens::Released),
+        2 => (any::<bool>(), prop::collection::vec(0_usize..24, 0..8)).prop_map(|(same, rows)| Happens::Host(same, rows)),
         1 => (10_u16..200, 5_u16..60).prop_map(|(columns, rows)| Happens::Resize(columns, rows)),
     ]
 }
@@ -508,14 +513,10 @@ fn happen(session: &mut Session, cast: &[GpuProcess], event: Happens) {
     match event {
         Happens::Key(code) => session.key(code),
         Happens::Wait(time) => session.wait(ms(time)),
-        Happens::Sample(rows) => {
-            let mut present: Vec<GpuProcess> = Vec::new();
-            for row in rows {
-                if present.iter().all(|other| other.pid != cast[row].pid) {
-                    present.push(cast[row].clone());
-                }
-            }
-            session.send(Msg::Sample(Box::new(reading(present))));
+        Happens::Sample(rows) => session.send(Msg::Sample(Box::new(reading(present(cast, rows))))),
+        Happens::Host(is_same_boot, rows) => {
+            let boot_id = if is_same_boot { "boot" } else { "other" };
+            session.send(machines::told("gpu1", Some(boot_id), reading(present(cast, rows))));
         }
         Happens::PasteLog => session.paste(&torch_log()),
         Happens::PasteOther => session.paste("y\nxy\n"),
@@ -523,6 +524,17 @@ fn happen(session: &mut Session, cast: &[GpuProcess], event: Happens) {
         Happens::Released(outcome) => session.send(Msg::Released(key_of(5177), outcome)),
         Happens::Resize(columns, rows) => session.send(Msg::Resize(columns, rows)),
     }
+}
+
+/// Those of the cast, each PID once.
+fn present(cast: &[GpuProcess], rows: Vec<usize>) -> Vec<GpuProcess> {
+    let mut present: Vec<GpuProcess> = Vec::new();
+    for row in rows {
+        if present.iter().all(|other| other.pid != cast[row].pid) {
+            present.push(cast[row].clone());
+        }
+    }
+    present
 }
 
 proptest! {
@@ -570,6 +582,7 @@ proptest! {
                 let previous = keys.iter().rev().nth(1).map(|(_, previous)| *previous);
                 prop_assert!(previous.is_none_or(|previous| at - previous >= READ), "y was not alone: {keys:?}");
                 prop_assert!(session.now - at >= SETTLE, "a key could still have followed");
+                prop_assert!(session.model.hosts.away.is_none(), "{key} may be another machine's");
                 let row = session.model.snapshot().and_then(|snapshot| snapshot.process(*key)).cloned();
                 let row = row.expect("it is in the newest reading");
                 if let Effect::Signal(order) = effect {

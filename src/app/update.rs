@@ -8,6 +8,7 @@ mod commands;
 pub(crate) mod endings;
 mod feed;
 pub(crate) mod found;
+pub(crate) mod hosts;
 mod keep;
 mod keys;
 pub(crate) mod log;
@@ -89,7 +90,7 @@ fn of_machine(model: &mut Model, msg: Msg) -> Vec<Effect> {
         }
         Msg::FileChanged(change) => return log::file_changed(model, change).into_iter().collect(),
         Msg::Header(header) => feed::header(model, header),
-        Msg::FeedDown(why) => model.feed.down = Some(why),
+        Msg::FeedDown(why) => model.home().down = Some(why),
         Msg::LogRead(read) => reading::log_was_read(model, *read),
         Msg::RunThatWorked(run) => reading::run_that_worked(model, *run),
         Msg::Trouble(text) => model.say(text),
@@ -99,6 +100,7 @@ fn of_machine(model: &mut Model, msg: Msg) -> Vec<Effect> {
         Msg::Released(key, outcome) => endings::release_answered(model, key, outcome),
         Msg::Progress(progress) => model.walk.progress = Some(progress),
         Msg::Environment(key, variables) => again::has_environment(model, key, variables),
+        Msg::Host(reading) => hosts::told(model, *reading),
         Msg::Found(kinds, places) => found::were_found(model, &kinds, places),
         Msg::FoundLog(id, read) => return found::was_read(model, &id, read).into_iter().collect(),
         Msg::Record(read) => run_again::record_was_read(model, read),

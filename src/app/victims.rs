@@ -14,6 +14,7 @@ impl Model {
         let boot_of_readings = self.feed.header.as_ref().and_then(|header| header.boot_id.as_ref());
         let is_this_boot = boot_of_readings.is_some() && boot_of_readings == self.config.boot_id.as_ref();
         match self.config.source {
+            _ if self.hosts.away.is_some() => Some(Refusal::NotHere),
             _ if self.config.read_only => Some(Refusal::ReadOnly),
             _ if self.config.viewer.is_held_by_pod => self.config.viewer.refuses_everything(),
             Source::Demo => None,

@@ -8,9 +8,8 @@ use clap::Args;
 use super::settings::Global;
 use crate::hosts::kubernetes::PodName;
 use crate::hosts::prometheus::Server;
-use crate::hosts::{Asked, HostName, HostReading, name, people};
-use crate::platform::{here, regular};
-use crate::runtime;
+use crate::hosts::{Asked, HostName, name};
+use crate::platform::regular;
 
 /// More than any list of machines has.
 const LARGEST: u64 = 1 << 20;
@@ -52,16 +51,6 @@ pub struct HostArgs {
 }
 
 impl HostArgs {
-    /// The machines as they are now; other people's command lines are shortened, unless they are asked for.
-    pub(super) fn read(&self, global: &Global, asked: &Asked) -> Vec<HostReading> {
-        let readings = runtime::hosts::read(asked, &global.sampling);
-        if self.full {
-            return readings;
-        }
-        let user = here::user_name();
-        readings.into_iter().map(|reading| people::with_short_commands(reading, &user)).collect()
-    }
-
     /// Which machines are meant. Fails if the file or the setting names none.
     pub(super) fn asked(&self, global: &Global) -> Result<Asked, String> {
         let mut hosts = self.host.clone();
@@ -91,6 +80,7 @@ impl HostArgs {
             kubernetes: self.kube,
             pod: self.pod.clone(),
             prometheus: self.prometheus.clone(),
+            full: self.full,
         })
     }
 }

@@ -44,7 +44,7 @@ const LONGEST_WATCH: Duration = Duration::from_secs(10);
 pub(super) fn run(global: &Global, json: bool, hosts: &HostArgs) -> ExitCode {
     match hosts.asked(global) {
         Ok(asked) if asked.is_nothing() => {}
-        Ok(asked) => return hosts::run(global, hosts, &asked, json),
+        Ok(asked) => return hosts::run(global, &asked, json),
         Err(message) => return refuse(&message),
     }
     let interval = global.sampling.interval.min(LONGEST_WATCH);

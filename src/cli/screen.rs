@@ -13,6 +13,7 @@ use super::settings::Global;
 use crate::app::model::{Config, Palette, Source};
 use crate::app::replay::{Played, Replay};
 use crate::gpu::guard::Viewer;
+use crate::hosts::Asked;
 use crate::platform::{here, machine, variable};
 use crate::record::words;
 use crate::runtime::demo::DemoMachine;
@@ -21,7 +22,11 @@ use crate::runtime::reader::{is_named_pipe, named_pipe, open_log};
 use crate::runtime::{self, LogSource, Runner, Start, runs};
 use crate::text::{harmless, harmless_lines};
 
-pub(super) fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool) -> ExitCode {
+pub(super) fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool, hosts: &HostArgs) -> ExitCode {
+    let asked = match hosts.asked(global) {
+        Ok(asked) => asked,
+        Err(message) => return refuse(&message),
+    };
     let is_piped = !stdin().is_terminal();
     let file = log.as_deref().filter(|path| path.as_os_str() != "-");
     if let Some(file) = file
@@ -37,13 +42,13 @@ pub(super) fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool)
         );
     }
     if !can_be_drawn_on || !stdout().is_terminal() {
-        return plain(global, log, last, is_piped);
+        return plain(global, log, last, is_piped, hosts);
     }
     let source = match source(global, file, last, is_piped) {
         Ok(source) => source,
         Err(code) => return code,
     };
-    started(global, source, demo, None)
+    started(global, source, demo, None, asked)
 }
 
 /// Opens a recording, with the log of its command where that was kept.
@@ -59,7 +64,7 @@ pub(super) fn replay(global: &Global, path: &Path) -> ExitCode {
     }
     let log = runs::output_of(&path);
     let source = if tape.output.is_some() && log != path { LogSource::File(log) } else { LogSource::None };
-    started(global, source, false, Some(tape))
+    started(global, source, false, Some(tape), Asked::default())
 }
 
 /// What a recording says without a terminal to draw it on.
@@ -72,7 +77,7 @@ fn in_words(tape: Played, unicode: bool) -> String {
 }
 
 /// Starts the terminal program.
-fn started(global: &Global, source: LogSource, demo: bool, replay: Option<Played>) -> ExitCode {
+fn started(global: &Global, source: LogSource, demo: bool, replay: Option<Played>, hosts: Asked) -> ExitCode {
     let (kernel, for_knowledge) = (global.kernel(), global.clone());
     let config = config(global, kernel.viewer());
     let start = Start {
@@ -85,6 +90,7 @@ fn started(global: &Global, source: LogSource, demo: bool, replay: Option<Played
         own_knowledge: global.knowledge.is_some(),
         log: source,
         replay,
+        hosts,
         finds_logs: global.find_logs,
         runner: Runner { options: super::run::settings(global), state: here::state_folder() },
     };
@@ -129,9 +135,9 @@ fn look_at(path: &Path) -> io::Result<()> {
 }
 
 /// Prints the report for a log without a terminal, or the processes that use VRAM if there is no log.
-fn plain(global: &Global, log: Option<PathBuf>, last: bool, is_piped: bool) -> ExitCode {
+fn plain(global: &Global, log: Option<PathBuf>, last: bool, is_piped: bool, hosts: &HostArgs) -> ExitCode {
     if log.is_none() && !last && !is_piped {
-        return super::ps::run(global, false, &HostArgs::default());
+        return super::ps::run(global, false, hosts);
     }
     super::diagnose::run(global, &DiagnoseArgs { file: log, last, ..DiagnoseArgs::default() })
 }

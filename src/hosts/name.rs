@@ -23,9 +23,10 @@ impl HostName {
         self.0.rsplit_once('@').map(|(user, _)| user)
     }
 
-    /// The command that ends a process there, after it has shown it and asked.
-    pub fn kill(&self, key: ProcessKey) -> String {
-        format!("ssh -t {} oomdoctor kill {key}", quoted(&self.0))
+    /// The command that ends these processes there, after it has shown them and asked.
+    pub fn kill(&self, keys: &[ProcessKey]) -> String {
+        let keys: Vec<String> = keys.iter().map(ProcessKey::to_string).collect();
+        format!("ssh -t {} oomdoctor kill {}", quoted(&self.0), keys.join(" "))
     }
 }
 

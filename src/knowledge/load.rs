@@ -17,6 +17,7 @@ use super::run::RunRule;
 use super::settings;
 use super::sign::Sign;
 use super::version::VersionRule;
+use crate::effort;
 use crate::ids::{EntryId, FixId};
 use crate::packed;
 
@@ -141,7 +142,12 @@ pub struct Loaded {
 /// What the files say, or the first thing wrong with them.
 pub fn load(mut sources: Vec<Source>) -> Result<Loaded, LoadError> {
     sources.sort_by(|a, b| a.path.cmp(&b.path));
-    let mut loaded = Loaded::parse(&sources)?;
+    let (entries, others): (Vec<_>, Vec<_>) =
+        sources.into_iter().partition(|source| matches!(source.kind(), Kind::Entry(_)));
+    let (entries, others) = effort::both(|| Loaded::parse(&entries), || Loaded::parse(&others));
+    let mut loaded = entries?;
+    let others = others?;
+    (loaded.fixes, loaded.signs, loaded.innocent) = (others.fixes, others.signs, others.innocent);
     loaded.entries.sort_by_key(|entry| entry.id);
     loaded.fixes.sort_by_key(|fix| fix.id);
     loaded.glossary.sort_by_key(|term| term.term.to_lowercase());

@@ -17,6 +17,7 @@ use super::run::{self, AlsoRanOut, Run, RunRule};
 use super::sign::{self, Sign};
 use super::stopped;
 use super::version::VersionRule;
+use crate::effort;
 use crate::log::{PastedLog, View};
 
 /// How many lines above its message a headline may stand.
@@ -298,9 +299,10 @@ fn answer(
     let discarded = facts.discard_impossible();
     places.retain(|place| !discarded.contains(&place.key));
     let named = leading.named_program().or_else(|| drawn_on.clone().find_map(Finding::named_program));
-    let (raised_by, program) = whose(tables, log, leading, named);
-    let (phase, stage) = recognize::phase(&tables.phases, log, hit.line, hit.column);
-    let run = run::read(&tables.runs, &tables.versions, log, hit.line, hit.column);
+    let (((raised_by, program), (phase, stage)), run) = effort::both(
+        || (whose(tables, log, leading, named), recognize::phase(&tables.phases, log, hit.line, hit.column)),
+        || run::read(&tables.runs, &tables.versions, log, hit.line, hit.column),
+    );
     if entry.memory == Some(MemoryKind::Unified) {
         facts.total_bytes = facts.total_bytes.or(run.working_set_bytes);
     }

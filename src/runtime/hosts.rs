@@ -7,9 +7,13 @@ mod slurm;
 mod ssh;
 
 use std::thread;
+use std::time::Duration;
 
-use crate::hosts::{Asked, HostReading, merged};
-use crate::platform::Sampling;
+use crate::hosts::{Asked, HostReading, merged, people};
+use crate::platform::{Sampling, here};
+
+/// Schedulers and servers are asked so seldom: what they say is as old as their own readings.
+const PAUSE: Duration = Duration::from_secs(15);
 
 /// Reads all machines that are asked for, in the order of their names.
 pub(crate) fn read(asked: &Asked, sampling: &Sampling) -> Vec<HostReading> {
@@ -22,11 +26,30 @@ pub(crate) fn read(asked: &Asked, sampling: &Sampling) -> Vec<HostReading> {
         ];
         ways.into_iter().flat_map(|way| way.join().unwrap_or_default()).collect()
     });
-    merged(readings)
+    let readings = merged(readings);
+    if asked.full {
+        return readings;
+    }
+    let user = here::user_name();
+    readings.into_iter().map(|reading| people::with_short_commands(reading, &user)).collect()
 }
 
-/// Tells what each machine shows that is reached through ssh, each time anew, and why one went down, until `tell` is false.
-#[allow(dead_code, reason = "for the terminal program, which reads only this machine so far")]
+/// Tells what each machine shows, each time anew, and why one went down, until `tell` is false.
 pub(crate) fn watch(asked: &Asked, sampling: &Sampling, tell: impl Fn(HostReading) -> bool + Send + Clone + 'static) {
-    ssh::watch(asked, sampling, tell);
+    let (user, full) = (here::user_name(), asked.full);
+    let tell = move |reading| tell(if full { reading } else { people::with_short_commands(reading, &user) });
+    ssh::watch(asked, sampling, tell.clone());
+    let others = Asked { hosts: Vec::new(), ..asked.clone() };
+    if others.is_nothing() {
+        return;
+    }
+    let sampling = sampling.clone();
+    let spawned = thread::Builder::new().name("hosts".into()).spawn(move || {
+        while read(&Asked { full: true, ..others.clone() }, &sampling).into_iter().all(&tell) {
+            thread::sleep(PAUSE);
+        }
+    });
+    if let Err(error) = spawned {
+        log::info!("other machines are not read: {error}");
+    }
 }

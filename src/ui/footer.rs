@@ -155,6 +155,7 @@ fn words<'a>(model: &Model, binding: &'a Binding, columns: usize) -> Option<Cow<
         Action::Works | Action::FailedAgain | Action::Command | Action::Model if !has_failed(model) => None,
         Action::Rules | Action::About | Action::LogThatWorked | Action::Fit if !has_failed(model) => None,
         Action::Recording if model.input.record.is_none() && model.replay.is_none() => None,
+        Action::Machines if model.hosts.all.is_empty() => None,
         Action::ReadFound if model.found_failure().is_none() => None,
         Action::FoundLogs if model.input.log.is_some() || model.aims_at_marks() => None,
         Action::RunAgain if !has_failed(model) || rerun::refused(model).is_some() => None,

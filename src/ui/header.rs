@@ -33,7 +33,10 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
 fn machine(model: &Model, room: usize) -> String {
     let Some(snapshot) = model.snapshot() else { return String::new() };
     let host = &snapshot.host;
-    let mut parts = vec![format!("  {}", host.name)];
+    let mut parts = match &model.hosts.away {
+        Some(away) => vec![format!("  {} · only read · {} goes back", away.name, model.key(Action::Machines))],
+        None => vec![format!("  {}", host.name)],
+    };
     if let (Some(total), Some(available)) = (host.memory_total_bytes.value(), host.memory_available_bytes.value()) {
         let used = total.less(available).in_gib();
         parts.push(format!(" · system memory {used} of {total}"));
@@ -67,6 +70,9 @@ fn freshness(model: &Model, theme: &Theme) -> (String, ratatui::style::Style) {
     if let Some(why) = &model.feed.down {
         let since = model.feed.received.map(|at| format!(" for {} s", model.now.saturating_sub(at).as_secs()));
         return (format!("no reading{}: {why}", since.unwrap_or_default()), theme.alarm);
+    }
+    if let (Some(away), Some(silent)) = (&model.hosts.away, model.silent_for()) {
+        return (format!("{}: last reading {} s ago", away.name, silent.as_secs()), theme.alarm);
     }
     if let Some(silent) = model.silent_for() {
         let age = match model.feed.received {

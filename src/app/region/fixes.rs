@@ -60,7 +60,7 @@ fn take_about(model: &mut Model, step: &PlannedFix, target: ProcessKey) -> Optio
         endings::free_elsewhere(model, target, commands.clone().unwrap_or(action));
         return commands.map(Effect::Copy);
     }
-    Some(Effect::Copy(commands.unwrap_or_else(|| command_to_end(&[target]))))
+    Some(Effect::Copy(commands.unwrap_or_else(|| command_to_end(model, &[target]))))
 }
 
 /// Takes a fix that changes the run.

@@ -95,7 +95,10 @@ pub(crate) fn ask_to_end(model: &mut Model) {
 }
 
 /// The command that does the same as `x`, for a shell.
-pub(super) fn command_to_end(keys: &[ProcessKey]) -> String {
+pub(super) fn command_to_end(model: &Model, keys: &[ProcessKey]) -> String {
+    if let Some(away) = &model.hosts.away {
+        return away.name.kill(keys);
+    }
     let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
     format!("oomdoctor kill {}", keys.join(" "))
 }
@@ -103,14 +106,14 @@ pub(super) fn command_to_end(keys: &[ProcessKey]) -> String {
 /// Copies the command that would terminate the marked processes, else the selected one.
 pub(super) fn copy_command_to_end(model: &mut Model) -> Option<Effect> {
     if model.aims_at_marks() {
-        return Some(Effect::Copy(command_to_end(&model.aimed_at())));
+        return Some(Effect::Copy(command_to_end(model, &model.aimed_at())));
     }
     let Some(row) = model.selected() else {
         model.say(model.no_target());
         return None;
     };
     match model.config.viewer.may_end(row.process) {
-        Ok(key) => Some(Effect::Copy(command_to_end(&[key]))),
+        Ok(key) => Some(Effect::Copy(command_to_end(model, &[key]))),
         Err(refusal) => {
             model.say(in_words(&refusal));
             None

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::again;
+use super::{again, hosts};
 use crate::app::advise::advise_anew;
 use crate::app::effect::Effect;
 use crate::app::model::Model;
@@ -15,16 +15,23 @@ use crate::units::Bytes;
 /// The sampler's first line. A newer schema is refused by name.
 pub(super) fn header(model: &mut Model, header: Header) {
     if header.schema > SCHEMA {
-        model.feed.down =
+        model.home().down =
             Some(format!("its readings are of schema {}, this program reads up to {SCHEMA}", header.schema));
         return;
     }
-    model.feed.down = None;
-    model.feed.header = Some(header);
+    let home = model.home();
+    home.down = None;
+    home.header = Some(header);
 }
 
 pub(super) fn sample(model: &mut Model, snapshot: Snapshot) -> Vec<Effect> {
     let snapshot = snapshot.harmless();
+    if model.hosts.away.is_some() {
+        let proved = watch_endings(model, &snapshot);
+        let now = model.now;
+        hosts::keep(model.home(), snapshot, now);
+        return proved;
+    }
     model.feed.received = Some(model.now);
     model.feed.down = None;
     if model.feed.paused {

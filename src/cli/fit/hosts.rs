@@ -15,6 +15,7 @@ use crate::cli::output::pretty;
 use crate::cli::settings::Global;
 use crate::hosts::Asked;
 use crate::platform::here;
+use crate::runtime;
 
 /// The text or JSON, and whether it fits on one of the machines as it is.
 pub(super) fn said(global: &Global, args: &FitArgs, asked: &Asked) -> Result<(String, bool), String> {
@@ -25,7 +26,7 @@ pub(super) fn said(global: &Global, args: &FitArgs, asked: &Asked) -> Result<(St
         return drawing::said(args, model, model_of_images, None);
     }
     let wanted = Wanted::of(args, model)?;
-    let (readings, user) = (args.hosts.read(global, asked), here::user_name());
+    let (readings, user) = (runtime::hosts::read(asked, &global.sampling), here::user_name());
     let on_hosts = ranked(&wanted, &readings, &user, asked);
     let fits = on_hosts.iter().any(|on_host| on_host.verdict == Verdict::Fits);
     let text = if args.json { pretty(&FitHosts::of(&wanted, &on_hosts))? } else { words::text(&wanted, &on_hosts) };

@@ -8,13 +8,13 @@ use serde::Serialize;
 use super::json::Listing;
 use super::machines::{self, Look, Machine};
 use super::table::terminal_width;
-use crate::cli::hosts::HostArgs;
 use crate::cli::output::{pretty, print, refuse};
 use crate::cli::settings::Global;
 use crate::cli::watched::Watched;
 use crate::gpu::SCHEMA;
 use crate::hosts::{Allotment, Asked, HostReading, Through};
 use crate::platform::here;
+use crate::runtime;
 use crate::units::WallTime;
 
 /// What `oomdoctor ps --json` prints for several machines.
@@ -44,8 +44,8 @@ struct HostListing<'a> {
 }
 
 /// Exits with 1 if nothing is known of any machine.
-pub(super) fn run(global: &Global, hosts: &HostArgs, asked: &Asked, json: bool) -> ExitCode {
-    let readings = hosts.read(global, asked);
+pub(super) fn run(global: &Global, asked: &Asked, json: bool) -> ExitCode {
+    let readings = runtime::hosts::read(asked, &global.sampling);
     let watched: Vec<Option<Watched>> = readings.iter().map(watched).collect();
     let is_known = readings.iter().any(|reading| reading.seen.is_ok() || reading.allotment.is_some());
     let code = if is_known { ExitCode::SUCCESS } else { ExitCode::from(1) };

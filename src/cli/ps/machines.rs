@@ -134,7 +134,7 @@ impl Row<'_> {
             && self.is_own(look)
             && self.process.protected.is_none()
             && self.machine.reading.through == Through::Ssh;
-        if may_be_offered { Some(self.machine.reading.name.kill(key)) } else { None }
+        if may_be_offered { Some(self.machine.reading.name.kill(&[key])) } else { None }
     }
 }
 

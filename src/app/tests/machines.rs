@@ -1,0 +1,112 @@
+//! Owns the tests of other machines: their table, one on the screen, and that nothing is ended there.
+
+use super::*;
+use crate::hosts::{HostReading, Through, Unavailable};
+
+/// A machine that was read.
+pub(super) fn told(name: &str, boot_id: Option<&str>, snapshot: Snapshot) -> Msg {
+    let name = name.parse().unwrap();
+    let unread = HostReading::unavailable(name, Through::Ssh, Unavailable::new("not yet"));
+    let boot_id = boot_id.map(str::to_owned);
+    Msg::Host(Box::new(HostReading { boot_id, seen: Ok((Box::new(snapshot), None)), ..unread }))
+}
+
+fn down(name: &str) -> Msg {
+    let why = Unavailable::new("Connection refused");
+    Msg::Host(Box::new(HostReading::unavailable(name.parse().unwrap(), Through::Ssh, why)))
+}
+
+/// The rows of the table.
+fn rows(session: &Session) -> Vec<String> {
+    let open = session.model.overlay.as_ref().unwrap();
+    let Body::List { items, .. } = open.overlay.body(&session.model) else { panic!("{open:?} is no list") };
+    items.into_iter().map(|item| item.words).collect()
+}
+
+fn pids(session: &Session) -> Vec<u32> {
+    session.model.rows().iter().map(|row| row.id.pid).collect()
+}
+
+/// This machine with 4242 and 5177, and gpu1 on the screen with 77.
+fn at_gpu1() -> Session {
+    let mut session = Session::with_holders();
+    session.send(told("gpu1", Some("other"), machine(0, vec![process(77, Bytes::gib(20))])));
+    session.read();
+    session.press(KeyCode::Down);
+    session.press(KeyCode::Enter);
+    session
+}
+
+#[test]
+fn the_table_has_each_machine_once_and_the_reason_where_one_is_not_read() {
+    let mut session = Session::new();
+    session.sample(vec![]);
+    session.send(told("gpu1", Some("other"), machine(0, vec![process(77, Bytes::gib(20))])));
+    session.send(told("big", Some("other"), machine(0, vec![])));
+    session.send(down("gpu2"));
+    let rows = rows(&session);
+    assert_eq!(rows.len(), 3, "{rows:?}");
+    assert!(rows[1].starts_with("gpu1") && rows[2].starts_with("gpu2"), "{rows:?}");
+    assert!(rows[2].contains("Connection refused"), "{rows:?}");
+}
+
+#[test]
+fn a_machine_that_went_down_keeps_its_last_reading() {
+    let mut session = at_gpu1();
+    session.send(down("gpu1"));
+    assert_eq!(pids(&session), [77]);
+    assert!(session.model.feed.down.as_ref().unwrap().contains("Connection refused"));
+}
+
+#[test]
+fn a_machine_takes_the_screen_and_this_one_comes_back_as_it_is_by_then() {
+    let mut session = at_gpu1();
+    assert_eq!(pids(&session), [77]);
+    session.sample(vec![process(4242, held())]);
+    assert_eq!(pids(&session), [77], "this machine is read on behind it");
+    session.send(told("gpu1", Some("other"), machine(1, vec![process(78, Bytes::gib(2))])));
+    assert_eq!(pids(&session), [78]);
+    session.keys("M");
+    session.read();
+    session.press(KeyCode::Enter);
+    assert_eq!(pids(&session), [4242]);
+    assert!(session.model.hosts.away.is_none());
+}
+
+#[test]
+fn nothing_is_ended_on_another_machine_even_if_it_says_that_it_is_this_one() {
+    for boot_id in ["other", "boot"] {
+        let mut session = Session::with_holders();
+        session.send(told("gpu1", Some(boot_id), machine(0, vec![process(4242, Bytes::gib(20))])));
+        session.read();
+        session.press(KeyCode::Down);
+        session.press(KeyCode::Enter);
+        session.paste(&torch_log());
+        session.model.focus = Region::Processes;
+        session.select(4242);
+        session.read();
+        session.keys("x");
+        assert!(session.model.question.is_none(), "{boot_id}");
+        session.press(KeyCode::Enter);
+        let copied = session.effects.iter().rev().find_map(|effect| match effect {
+            Effect::Copy(text) => Some(text.clone()),
+            _ => None,
+        });
+        assert_eq!(copied.unwrap(), format!("ssh -t gpu1 oomdoctor kill {}", key_of(4242)), "{boot_id}");
+        let offers = session.model.advice.as_ref().unwrap().plan.iter().any(|step| step.target.is_some());
+        assert!(!offers, "no fix is about a process that is another machine's");
+    }
+}
+
+#[test]
+fn what_was_marked_on_this_machine_is_not_marked_on_another_one() {
+    let mut session = Session::with_holders();
+    session.model.focus = Region::Processes;
+    session.keys(" ");
+    assert!(!session.model.processes.marked.is_empty());
+    session.send(told("gpu1", Some("other"), machine(0, vec![process(4242, Bytes::gib(20))])));
+    session.read();
+    session.press(KeyCode::Down);
+    session.press(KeyCode::Enter);
+    assert!(session.model.processes.marked.is_empty());
+}
