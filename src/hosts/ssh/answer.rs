@@ -3,8 +3,8 @@
 
 use super::{Trouble, quoted};
 use crate::gpu::{Header, SCHEMA, Snapshot};
+use crate::hosts::Through;
 use crate::hosts::nvidia_smi::Lines;
-use crate::hosts::{Through, Unavailable};
 
 /// How the first line of the sample stream begins.
 const HEADER: &[u8] = b"{\"schema\"";
@@ -88,8 +88,7 @@ impl Listener {
         if header.schema > SCHEMA {
             let program = quoted(&header.program);
             let why = format!("{program} there writes schema {}, this one reads up to {SCHEMA}", header.schema);
-            let unavailable = Unavailable { why, what_to_do: Some("update oomdoctor here".to_owned()) };
-            return Err(Trouble { unavailable, needs_a_person: true });
+            return Err(Trouble::lasting(why, "update oomdoctor here"));
         }
         self.state = State::Stream { boot_id: header.boot_id.and_then(as_boot_id) };
         Ok(Some(Told::Begins))

@@ -1,6 +1,8 @@
 //! Owns reading machines through `ssh`: a child each, started shortly one after the other, each with its own deadline; once, or
 //! for as long as somebody watches. On request this program is sent to a machine that has none.
 
+mod config;
+
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::process::{Command, Stdio};
@@ -214,14 +216,19 @@ impl Ssh {
         if let (None, Some(lacks)) = (&trouble, lacks) {
             return Ok(lacks);
         }
-        Err(Some(trouble.unwrap_or_else(|| match end {
+        let trouble = trouble.unwrap_or_else(|| match end {
             End::Itself(Some(0)) if count > 0 => Trouble::unclear("the reading there ended"),
             End::Itself(code) => why(host, code, &said, listener.noise()),
             End::Silent | End::Enough => Trouble::silent(host),
             End::TooLong => Trouble::too_long(),
             End::NotStarted(error) if error.kind() == std::io::ErrorKind::NotFound => Trouble::no_ssh(),
             End::NotStarted(error) => Trouble::unclear(format!("ssh could not be started: {error}")),
-        })))
+        });
+        let meant = if trouble.is_unknown_name { config::meant(host) } else { None };
+        Err(Some(match meant {
+            Some(name) => trouble.meant(&name),
+            None => trouble,
+        }))
     }
 }
 
@@ -288,7 +295,8 @@ impl Drop for Turn<'_> {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
