@@ -19,6 +19,7 @@ pub(crate) mod naming;
 mod notes;
 pub(crate) mod offer;
 pub(crate) mod other_gpu;
+pub(crate) mod other_machine;
 mod phrases;
 pub(crate) mod processes;
 pub mod release;

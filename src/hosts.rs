@@ -148,8 +148,16 @@ impl HostReading {
         }
     }
 
+    /// Whether this name, as a log has it, means this machine: its own, or one that it was asked for by, up to the domain.
+    pub fn is_called(&self, name: &str) -> bool {
+        let host = |name: &str| name.rsplit('@').next().and_then(|name| name.split('.').next()).map(str::to_lowercase);
+        let names = std::iter::once(&self.name).chain(&self.also).map(HostName::as_str).chain([self.own_name()]);
+        host(name)
+            .is_some_and(|wanted| !wanted.is_empty() && names.map(host).any(|known| known.as_deref() == Some(&wanted)))
+    }
+
     /// The machine's own name where that was read, without its domain.
-    fn own_name(&self) -> &str {
+    pub fn own_name(&self) -> &str {
         let name = self.snapshot().map_or(self.name.as_str(), |snapshot| &snapshot.host.name);
         name.split('.').next().unwrap_or(name)
     }

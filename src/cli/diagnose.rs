@@ -7,17 +7,21 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use super::hosts::HostArgs;
 use super::kb::base;
-use super::output::{compact, print, refuse};
+use super::output::{compact, print, refuse, warn};
 use super::settings::Global;
 use super::suggest::nearest;
+use super::watched::Watched;
 use crate::advice::causes::is_beyond_any_gpu;
 use crate::advice::changed::{self, Difference};
+use crate::advice::other_machine::{self, OtherMachine};
 use crate::advice::{Advice, Situation, advise};
 use crate::app::last::Story;
 use crate::app::walk::StepId;
 use crate::gpu::Snapshot;
 use crate::gpu::failed_run::FailedRun;
+use crate::hosts::HostReading;
 use crate::knowledge::diagnosis::{Diagnosis, Oom};
 use crate::knowledge::run::Run;
 use crate::knowledge::{FixId, KnowledgeBase};
@@ -29,7 +33,7 @@ use crate::report::plain::Extent;
 use crate::report::{self, Report};
 use crate::runtime::files::read_all;
 use crate::runtime::reader::{Awaited, Telling, named_pipe, open};
-use crate::runtime::{last, sources};
+use crate::runtime::{hosts, last, sources};
 use crate::source::SourceId;
 use crate::text::harmless;
 use crate::units::WallTime;
@@ -74,6 +78,8 @@ pub struct DiagnoseArgs {
     /// Count the VRAM of the failed process as free while it is still running (for hooks).
     #[arg(long, value_name = "PID", conflicts_with = "no_live")]
     pub(super) run_pid: Option<u32>,
+    #[command(flatten)]
+    pub(super) hosts: HostArgs,
 }
 
 /// Exits with 0 if memory ran out or may have, with 1 if not, and with 2 if the log can't be read.
@@ -84,7 +90,14 @@ pub(super) fn run(global: &Global, asked: &DiagnoseArgs) -> ExitCode {
 fn diagnose(global: &Global, asked: &DiagnoseArgs) -> Result<ExitCode, String> {
     let base = asked.base(global)?;
     let subject = asked.subject(global, base)?;
-    let mut examined = examine(global, asked, base, &subject);
+    let others = asked.hosts.asked(global)?;
+    let readings = if others.is_nothing() { Vec::new() } else { hosts::read(&others, &global.sampling) };
+    for reading in &readings {
+        if let Err(why) = &reading.seen {
+            warn(&format!("{}: {why}", reading.name));
+        }
+    }
+    let mut examined = examine_among(global, asked, base, &subject, &readings);
     if let Some(good) = &asked.good {
         examined.since = Some(changed::since(&run_that_worked(base, good)?, &examined.diagnosis.run));
     }
@@ -240,10 +253,27 @@ impl Examined {
 
 /// Diagnoses the log and reads this machine.
 pub(super) fn examine(global: &Global, asked: &DiagnoseArgs, base: &KnowledgeBase, subject: &Subject) -> Examined {
+    examine_among(global, asked, base, subject, &[])
+}
+
+/// Diagnoses the log and reads the machine that it names, if that is one of these; else this machine.
+fn examine_among(
+    global: &Global,
+    asked: &DiagnoseArgs,
+    base: &KnowledgeBase,
+    subject: &Subject,
+    readings: &[HostReading],
+) -> Examined {
     let mut diagnosis = base.diagnose(&subject.log, Some(&jiff::Zoned::now()));
-    let (snapshot, no_reading) = if asked.no_live { (None, None) } else { this_machine(global) };
+    let named = other_machine::named(&diagnosis, readings);
+    let watched: Vec<(&HostReading, Watched)> = readings.iter().filter_map(Watched::of_host).collect();
+    let (snapshot, no_reading) = match named {
+        Some(named) => reading_of(named),
+        None if asked.no_live => (None, None),
+        None => this_machine(global),
+    };
     let (snapshot, run, no_reading) = match (snapshot, asked.run_pid) {
-        (Some(here), Some(pid)) => once_exited(&here, pid),
+        (Some(here), Some(pid)) if named.is_none() => once_exited(&here, pid),
         (snapshot, _) => (snapshot, subject.ran.clone(), no_reading),
     };
     // The failed process started this one, which inherited its environment.
@@ -255,11 +285,16 @@ pub(super) fn examine(global: &Global, asked: &DiagnoseArgs, base: &KnowledgeBas
     let story = subject.story.clone().unwrap_or_default();
     let walk = story.clone().walk(machine::boot_id().as_ref());
     let tried: Vec<FixId> = asked.tried.iter().map(|id| FixId::new(id)).chain(walk.tried()).collect();
-    let viewer = global.kernel().viewer();
+    let viewer = match (named, &snapshot) {
+        (Some(named), Some(there)) => other_machine::viewer_there(named, there, &here::user_name()),
+        _ => global.kernel().viewer(),
+    };
     let zone = jiff::tz::TimeZone::system();
-    let mut advice = advise(&Situation {
+    let history = named.and_then(|named| watched.iter().find(|(reading, _)| *reading == named));
+    let situation = Situation {
         fixes: &fixes,
         snapshot: snapshot.as_ref(),
+        history: history.map(|(_, watched)| &watched.history),
         viewer: Some(&viewer),
         zone: Some(&zone),
         crashed_by: Some(subject.failed_by.unwrap_or(WallTime(jiff::Timestamp::now()))),
@@ -270,10 +305,22 @@ pub(super) fn examine(global: &Global, asked: &DiagnoseArgs, base: &KnowledgeBas
             .or(story.command.as_deref())
             .or(run.as_ref().and_then(|run| run.launched_by.as_deref())),
         ran_on: run.as_ref().map(|run| run.devices.as_slice()).unwrap_or_default(),
-        has_run_here: asked.run_pid.is_some() || subject.ran.is_some(),
+        has_run_here: asked.run_pid.is_some() || subject.ran.is_some() || named.is_some(),
         tried: &tried,
         ..Situation::alone(&diagnosis)
-    });
+    };
+    let mut advice = advise(&situation);
+    if let (Some(named), Some(_)) = (named, &snapshot) {
+        other_machine::make_remote(&mut advice, named);
+    }
+    if let Some(fix) = base.fix(FixId::USE_OTHER_GPU) {
+        let machines = watched.iter().map(|(reading, watched)| OtherMachine {
+            reading,
+            snapshot: &watched.snapshot,
+            history: &watched.history,
+        });
+        other_machine::offer(&mut advice, &situation, fix, &machines.collect::<Vec<_>>());
+    }
     // What was tried or skipped before is shown as such, and not proposed once more.
     advice.plan.retain(|planned| walk.behind.iter().all(|behind| behind.id != StepId::of(planned)));
     // An entry explains a shortage; a size that no GPU has is none.
@@ -290,6 +337,14 @@ fn once_exited(here: &Snapshot, pid: u32) -> (Option<Snapshot>, Option<FailedRun
             let why = format!("process {pid} could not be identified from inside a container; only the log is used");
             (None, None, Some(why))
         }
+    }
+}
+
+/// The last reading of another machine, or why there is none.
+fn reading_of(named: &HostReading) -> (Option<Snapshot>, Option<String>) {
+    match &named.seen {
+        Ok(_) => (named.snapshot().cloned(), None),
+        Err(why) => (None, Some(format!("{}, which the log names, was not read: {why}", named.name))),
     }
 }
 

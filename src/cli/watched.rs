@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::gpu::activity::Activity;
 use crate::gpu::history::History;
 use crate::gpu::{Device, GpuProcess, Snapshot};
+use crate::hosts::HostReading;
 
 /// The machine after it was watched for a moment.
 pub(super) struct Watched {
@@ -21,6 +22,12 @@ impl Watched {
         // Taking in the only reading twice changes nothing: no time has passed.
         history.note(&snapshot);
         Watched { snapshot, history }
+    }
+
+    /// Another machine, where it was read.
+    pub(super) fn of_host(reading: &HostReading) -> Option<(&HostReading, Watched)> {
+        let (first, second) = reading.seen.as_ref().ok()?;
+        Some((reading, Watched::of(((**first).clone(), second.as_deref().cloned()))))
     }
 
     /// Whether this process works. Other than on the screen, idle may be a short time, which is printed with it.

@@ -46,7 +46,8 @@ struct HostListing<'a> {
 /// Exits with 1 if nothing is known of any machine.
 pub(super) fn run(global: &Global, asked: &Asked, json: bool) -> ExitCode {
     let readings = runtime::hosts::read(asked, &global.sampling);
-    let watched: Vec<Option<Watched>> = readings.iter().map(watched).collect();
+    let watched: Vec<Option<Watched>> =
+        readings.iter().map(|reading| Watched::of_host(reading).map(|(_, watched)| watched)).collect();
     let is_known = readings.iter().any(|reading| reading.seen.is_ok() || reading.allotment.is_some());
     let code = if is_known { ExitCode::SUCCESS } else { ExitCode::from(1) };
     let text = if json { pretty(&listings(&readings, &watched)) } else { Ok(as_text(&readings, &watched)) };
@@ -54,11 +55,6 @@ pub(super) fn run(global: &Global, asked: &Asked, json: bool) -> ExitCode {
         Ok(text) => print(&text, code),
         Err(message) => refuse(&message),
     }
-}
-
-fn watched(reading: &HostReading) -> Option<Watched> {
-    let (first, second) = reading.seen.as_ref().ok()?;
-    Some(Watched::of(((**first).clone(), second.as_deref().cloned())))
 }
 
 fn listings<'a>(readings: &'a [HostReading], watched: &'a [Option<Watched>]) -> Listings<'a> {

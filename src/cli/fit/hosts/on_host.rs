@@ -80,14 +80,11 @@ pub(super) fn ranked<'a>(
 }
 
 fn on_host<'a>(wanted: &Wanted<'a>, reading: &'a HostReading, user: &str, asked: &Asked) -> OnHost<'a> {
-    let seen = reading.seen.as_ref().map_err(ToString::to_string);
-    let (watched, there) = match seen {
-        Ok((first, second)) => {
-            let watched = Watched::of(((**first).clone(), second.as_deref().cloned()));
-            let there = not_given(watched.snapshot.clone(), reading, asked);
-            (Some(watched), Ok(there))
-        }
-        Err(why) => (None, Err(why)),
+    let watched = Watched::of_host(reading).map(|(_, watched)| watched);
+    let there = match (&watched, &reading.seen) {
+        (Some(watched), _) => Ok(not_given(watched.snapshot.clone(), reading, asked)),
+        (None, Err(why)) => Err(why.to_string()),
+        (None, Ok(_)) => Err("it was not read".to_owned()),
     };
     let attempt = |wish: Option<u32>| Machine::of(there.clone(), wish).and_then(|machine| wanted.on(machine, None));
     let mut answer = attempt(wanted.args.gpu);
