@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use serde_with::{DeserializeFromStr, SerializeDisplay};
 
+use super::Through;
+
 /// What names a machine, such as `gpu1` or `ada@gpu1.lab`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, SerializeDisplay, DeserializeFromStr)]
 pub struct HostName(String);
@@ -13,6 +15,11 @@ pub struct HostName(String);
 impl HostName {
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Stands for all machines of a scheduler that names none of them.
+    pub fn of_scheduler(through: Through) -> HostName {
+        HostName(<&str>::from(through).to_owned())
     }
 }
 

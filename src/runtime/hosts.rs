@@ -3,6 +3,7 @@
 
 mod kubernetes;
 mod prometheus;
+mod sampled;
 mod slurm;
 mod ssh;
 
