@@ -4,6 +4,7 @@
 
 pub mod kubernetes;
 pub mod name;
+pub mod nvidia_smi;
 pub mod prometheus;
 pub mod slurm;
 pub mod ssh;

@@ -22,7 +22,7 @@ use super::linux as system;
 #[cfg(not(target_os = "linux"))]
 use super::macos as system;
 pub(crate) use faults::{note_terminal_taken, remember_terminal};
-pub(crate) use given::detach;
+pub(crate) use given::{detach, end_with_this_thread};
 pub(crate) use output::check_output_open;
 pub(crate) use pipe::{Pipe, open_named_pipe};
 pub(crate) use places::{

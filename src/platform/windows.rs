@@ -129,6 +129,8 @@ pub(crate) fn check_output_open() -> io::Result<()> {
 
 pub(crate) fn detach(_: &mut Command) {}
 
+pub(crate) fn end_with_this_thread(_: &mut Command) {}
+
 pub(crate) fn end_group(child: &mut std::process::Child) {
     let _ = child.kill();
 }

@@ -1,9 +1,13 @@
 //! Owns running other programs: without a shell, in a group of their own, each ended at its deadline.
 
+mod follow;
+
 use std::io::{self, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+
+pub(super) use follow::{End, Next, follow};
 
 use super::files::read_all;
 use super::reader::Telling;
@@ -21,8 +25,6 @@ pub(super) struct Said {
     /// Its standard error, unless that is a part of the text.
     pub about: String,
     pub succeeded: bool,
-    /// `None` where a signal ended it.
-    pub code: Option<i32>,
 }
 
 /// Why a command printed nothing.
@@ -98,7 +100,7 @@ pub(super) fn run_until(
     let mut said = Vec::new();
     Due { pipe: here::Pipe::new(here::file_of(about)), due }.take(MOST_SAID).read_to_end(&mut said)?;
     let about = String::from_utf8_lossy(&said).into_owned();
-    Ok(Said { text, about, succeeded: status.success(), code: status.code() })
+    Ok(Said { text, about, succeeded: status.success() })
 }
 
 /// A pipe that is read until its writers are gone, or until the deadline.

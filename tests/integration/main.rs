@@ -25,6 +25,7 @@ mod golden;
 mod groups;
 mod headers;
 mod hostile;
+mod hosts;
 mod identity;
 mod json;
 mod keyboard;

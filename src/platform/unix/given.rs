@@ -23,6 +23,25 @@ pub(crate) fn detach(command: &mut Command) {
     unsafe { command.pre_exec(close) };
 }
 
+/// Ends this command, where the system can, when the thread ends that starts it: also where this program is killed.
+#[allow(unsafe_code, reason = "the child must ask for its own end before it runs the program")]
+pub(crate) fn end_with_this_thread(command: &mut Command) {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
+        let parent = getpid();
+        let ask = move || {
+            set_parent_process_death_signal(Some(Signal::KILL))?;
+            // The parent may have ended before that.
+            if getppid() == Some(parent) { io::Result::Ok(()) } else { Err(rustix::io::Errno::SRCH.into()) }
+        };
+        // SAFETY: between fork and exec only system calls are made; nothing is allocated and no lock is taken.
+        unsafe { command.pre_exec(ask) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = command;
+}
+
 /// What this program opened itself is closed by the exec.
 fn descriptors() -> Vec<RawFd> {
     let folder = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };

@@ -1,59 +1,289 @@
-//! Owns reading machines through `ssh`: one child each, started one after the other, each with its own deadline.
+//! Owns reading machines through `ssh`: a child each, started shortly one after the other, each with its own deadline; once, or
+//! for as long as somebody watches. On request this program is sent to a machine that has none.
 
-use std::process::Command;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::hosts::ssh::{argv, why};
-use crate::hosts::{Asked, HostName, HostReading, Through, Unavailable};
-use crate::platform::{News, Sampling};
-use crate::runtime::commands::{all_of, run_until};
+use crate::gpu::Snapshot;
+use crate::hosts::ssh::answer::{Listener, Told};
+use crate::hosts::ssh::package::Package;
+use crate::hosts::ssh::script::{self, Wanted};
+use crate::hosts::ssh::{Trouble, arguments, why};
+use crate::hosts::{Asked, HostName, HostReading, Through};
+use crate::platform::{Sampling, here};
+use crate::runtime::commands::{End, Next, follow};
 
-/// A connection and two readings take no longer on a machine that is well.
-const PATIENCE: Duration = Duration::from_secs(12);
+/// A connection and a first reading take no longer on a machine that is well.
+const FIRST: Duration = Duration::from_secs(12);
+/// A machine that has begun to answer goes on within this time and its interval.
+const GOES_ON: Duration = Duration::from_secs(10);
+/// This program is on its way for no longer.
+const SENDING: Duration = Duration::from_secs(90);
 /// So many connections are opened at once.
 const AT_ONCE: usize = 32;
+/// Between the starts of two connections.
+const APART: Duration = Duration::from_millis(15);
+/// From one reading to the next while somebody watches: each one goes through a network.
+const PACE: Duration = Duration::from_secs(2);
+/// Two readings are no further apart than this.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(10);
+/// Before a machine that went down is tried again, at first and at last.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(120));
+/// Before one is tried again that refused the person: each try counts there as a failed login.
+const REFUSED_PAUSE: Duration = Duration::from_secs(300);
+/// So many machines are watched; each has a thread.
+const MOST_WATCHED: usize = 1024;
 
 /// The machines that are asked for; empty where none are.
 pub(super) fn read(asked: &Asked, sampling: &Sampling) -> Vec<HostReading> {
-    let mut readings = Vec::new();
-    for hosts in asked.hosts.chunks(AT_ONCE) {
-        readings.extend(thread::scope(|scope| {
-            let reading: Vec<_> = hosts.iter().map(|host| scope.spawn(move || read_one(host, sampling))).collect();
-            reading.into_iter().filter_map(|thread| thread.join().ok()).collect::<Vec<_>>()
-        }));
+    let interval = sampling.interval.min(LONGEST_INTERVAL);
+    Ssh::new(asked.send, Wanted { interval, count: Some(2) }).read_all(&asked.hosts)
+}
+
+/// Tells what each machine shows, each time anew, from threads of its own until nobody listens.
+pub(super) fn watch(asked: &Asked, sampling: &Sampling, tell: impl Fn(HostReading) -> bool + Send + Clone + 'static) {
+    let interval = sampling.interval.clamp(PACE, LONGEST_INTERVAL);
+    let ssh = Ssh::new(asked.send, Wanted { interval, count: None });
+    Arc::new(ssh).watch_all(&asked.hosts, &tell);
+}
+
+struct Ssh {
+    /// Such as `ssh`.
+    program: OsString,
+    wanted: Wanted,
+    /// This program, where it may be sent.
+    package: Option<Result<Package, Trouble>>,
+    turns: Turns,
+}
+
+impl Ssh {
+    fn new(sends: bool, wanted: Wanted) -> Ssh {
+        Ssh { program: "ssh".into(), wanted, package: sends.then(own_package), turns: Turns::default() }
     }
-    readings
+
+    fn read_all(&self, hosts: &[HostName]) -> Vec<HostReading> {
+        let (next, readings) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        thread::scope(|scope| {
+            for _ in 0..hosts.len().min(AT_ONCE) {
+                scope.spawn(|| {
+                    loop {
+                        let at = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(host) = hosts.get(at) else { return };
+                        let reading = self.read_once(host);
+                        readings.lock().unwrap_or_else(PoisonError::into_inner).push((at, reading));
+                    }
+                });
+            }
+        });
+        let mut readings = readings.into_inner().unwrap_or_else(PoisonError::into_inner);
+        readings.sort_by_key(|(at, _)| *at);
+        readings.into_iter().map(|(_, reading)| reading).collect()
+    }
+
+    fn read_once(&self, host: &HostName) -> HostReading {
+        let mut all: Vec<Seen> = Vec::new();
+        let trouble = self.follow(host, &mut |seen| {
+            all.push(seen);
+            true
+        });
+        let mut all = all.into_iter();
+        match (all.next(), trouble) {
+            (Some(first), _) => first.of(host.clone(), all.next()),
+            (None, Some(trouble)) => HostReading::unavailable(host.clone(), Through::Ssh, trouble.unavailable),
+            (None, None) => {
+                HostReading::unavailable(host.clone(), Through::Ssh, why(host, Some(0), "", None).unavailable)
+            }
+        }
+    }
+
+    fn watch_all(self: Arc<Self>, hosts: &[HostName], tell: &(impl Fn(HostReading) -> bool + Send + Clone + 'static)) {
+        for (at, host) in hosts.iter().enumerate() {
+            let (ssh, host, told) = (Arc::clone(&self), host.clone(), tell.clone());
+            let builder = thread::Builder::new().name("host".into());
+            let name = host.clone();
+            let can_be = at < MOST_WATCHED && builder.spawn(move || ssh.keep_watching(&host, &told)).is_ok();
+            if !can_be {
+                let trouble = Trouble::unclear("too many machines to watch at once");
+                tell(HostReading::unavailable(name, Through::Ssh, trouble.unavailable));
+            }
+        }
+    }
+
+    fn keep_watching(&self, host: &HostName, tell: &impl Fn(HostReading) -> bool) {
+        let (first_pause, longest_pause) = PAUSES;
+        let mut pause = first_pause;
+        loop {
+            let mut has_answered = false;
+            let trouble = self.follow(host, &mut |seen| {
+                has_answered = true;
+                tell(seen.of(host.clone(), None))
+            });
+            let Some(trouble) = trouble else { return };
+            pause = match () {
+                () if trouble.needs_a_person => REFUSED_PAUSE,
+                () if has_answered => first_pause,
+                () => (pause * 2).min(longest_pause),
+            };
+            if !tell(HostReading::unavailable(host.clone(), Through::Ssh, trouble.unavailable)) {
+                return;
+            }
+            thread::sleep(pause);
+        }
+    }
+
+    /// Passes on each reading until the machine ends, which is told, or until nobody listens. A second connection sends this
+    /// program, where the first finds none and that is wanted.
+    fn follow(&self, host: &HostName, each: &mut dyn FnMut(Seen) -> bool) -> Option<Trouble> {
+        let lacks = match &self.package {
+            None => {
+                return self
+                    .one_connection(host, &script::read(self.wanted), Stdio::null(), FIRST, each)
+                    .err()
+                    .flatten();
+            }
+            Some(Err(trouble)) => return Some(trouble.clone()),
+            Some(Ok(package)) => {
+                let line = script::read_or_ask(self.wanted, package);
+                match self.one_connection(host, &line, Stdio::null(), FIRST, each) {
+                    Ok(lacks) => lacks,
+                    Err(trouble) => return trouble,
+                }
+            }
+        };
+        let Some(Ok(package)) = &self.package else { return None };
+        if let Err(trouble) = package.check(&lacks) {
+            return Some(trouble);
+        }
+        let program = match here::own_program().and_then(File::open) {
+            Ok(program) => program,
+            Err(error) => return Some(own_program_unread(&error)),
+        };
+        let line = script::send(self.wanted, package);
+        match self.one_connection(host, &line, program.into(), SENDING, each) {
+            Err(trouble) => trouble,
+            Ok(_) => Some(Trouble::unclear("it took oomdoctor and lost it")),
+        }
+    }
+
+    /// What the machine lacks; an error is why it ended, and is empty where nobody listens.
+    fn one_connection(
+        &self,
+        host: &HostName,
+        remote: &str,
+        input: Stdio,
+        first: Duration,
+        each: &mut dyn FnMut(Seen) -> bool,
+    ) -> Result<String, Option<Trouble>> {
+        let mut turn = Some(self.turns.take());
+        let mut command = Command::new(&self.program);
+        command.args(arguments(host, remote));
+        let mut listener = Listener::default();
+        let (mut lacks, mut trouble, mut is_heard) = (None, None, true);
+        // What is no reading does not count: a machine that prints for ever is not waited for longer than a silent one.
+        let mut due = Instant::now() + first;
+        let mut count: u64 = 0;
+        let (end, said) = follow(command, input, first, &mut |line| {
+            match listener.hear(line) {
+                Ok(Some(Told::Lacks(system))) => lacks = Some(system),
+                Ok(Some(Told::Begins)) => {
+                    due = Instant::now() + self.wanted.interval + GOES_ON;
+                    turn = None;
+                }
+                Ok(Some(Told::Reading { snapshot, boot_id, through })) => {
+                    due = Instant::now() + self.wanted.interval + GOES_ON;
+                    count += 1;
+                    is_heard = each(Seen { snapshot, boot_id, through });
+                }
+                Ok(None) => {}
+                Err(error) => trouble = Some(error),
+            }
+            if trouble.is_some() || !is_heard {
+                return Next::Enough;
+            }
+            Next::Within(due.saturating_duration_since(Instant::now()))
+        });
+        drop(turn);
+        if !is_heard {
+            return Err(None);
+        }
+        if let (None, Some(lacks)) = (&trouble, lacks) {
+            return Ok(lacks);
+        }
+        Err(Some(trouble.unwrap_or_else(|| match end {
+            End::Itself(Some(0)) if count > 0 => Trouble::unclear("the reading there ended"),
+            End::Itself(code) => why(host, code, &said, listener.noise()),
+            End::Silent | End::Enough => Trouble::silent(host),
+            End::TooLong => Trouble::too_long(),
+            End::NotStarted(error) if error.kind() == std::io::ErrorKind::NotFound => Trouble::no_ssh(),
+            End::NotStarted(error) => Trouble::unclear(format!("ssh could not be started: {error}")),
+        })))
+    }
 }
 
-fn read_one(host: &HostName, sampling: &Sampling) -> HostReading {
-    let unavailable = |why| HostReading::unavailable(host.clone(), Through::Ssh, why);
-    let remote = format!("oomdoctor --interval {} sample --count 2", sampling.interval.as_secs_f64());
-    let argv = argv(host, &remote);
-    let Some((program, arguments)) = argv.split_first() else { return unavailable(Unavailable::new("no command")) };
-    let mut command = Command::new(program);
-    command.args(arguments);
-    let said = match run_until(command, false, Instant::now() + PATIENCE, all_of) {
-        Ok(said) => said,
-        Err(failure) => return unavailable(Unavailable::new(failure.in_words(&argv))),
-    };
-    understood(host, &said.text).unwrap_or_else(|| unavailable(why(host, said.code, &said.about)))
+/// A reading of a machine.
+struct Seen {
+    snapshot: Box<Snapshot>,
+    boot_id: Option<String>,
+    through: Through,
 }
 
-/// What a machine wrote, from its header on: a shell's profile may print before it.
-fn understood(host: &HostName, text: &[u8]) -> Option<HostReading> {
-    let mut lines = text.split(|byte| *byte == b'\n').skip_while(|line| !line.starts_with(b"{\"schema\""));
-    let Ok(News::Header(header)) = News::parse(lines.next()?, true) else { return None };
-    let mut snapshots = lines.filter_map(|line| match News::parse(line, false) {
-        Ok(News::Snapshot(snapshot)) => Some(Box::new(snapshot.harmless())),
-        _ => None,
-    });
-    Some(HostReading {
-        name: host.clone(),
-        also: Vec::new(),
-        boot_id: header.boot_id,
-        through: Through::Ssh,
-        seen: Ok((snapshots.next()?, snapshots.next())),
-        allotment: None,
-    })
+impl Seen {
+    /// As the reading of this machine, with a later one where there is one.
+    fn of(self, name: HostName, later: Option<Seen>) -> HostReading {
+        HostReading {
+            name,
+            also: Vec::new(),
+            boot_id: self.boot_id,
+            through: self.through,
+            seen: Ok((self.snapshot, later.map(|later| later.snapshot))),
+            allotment: None,
+        }
+    }
+}
+
+fn own_package() -> Result<Package, Trouble> {
+    let bytes = here::own_program().and_then(fs::read);
+    bytes.map(|bytes| Package::of(&bytes)).map_err(|error| own_program_unread(&error))
+}
+
+fn own_program_unread(error: &std::io::Error) -> Trouble {
+    Trouble::unclear(format!("this program could not be read to be sent: {error}"))
+}
+
+/// Who may open a connection: a few at once, and each a little after the one before, so that neither a gateway nor this
+/// machine is overrun.
+#[derive(Default)]
+struct Turns {
+    state: Mutex<(usize, Option<Instant>)>,
+    freed: Condvar,
+}
+
+/// A connection that is being opened.
+struct Turn<'a>(&'a Turns);
+
+impl Turns {
+    fn take(&self) -> Turn<'_> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state =
+            self.freed.wait_while(state, |(open, _)| *open >= AT_ONCE).unwrap_or_else(PoisonError::into_inner);
+        state.0 += 1;
+        let now = Instant::now();
+        let start = state.1.map_or(now, |last| now.max(last + APART));
+        state.1 = Some(start);
+        drop(state);
+        thread::sleep(start.saturating_duration_since(now));
+        Turn(self)
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner).0 -= 1;
+        self.0.freed.notify_one();
+    }
 }
