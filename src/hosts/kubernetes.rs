@@ -13,8 +13,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 pub use self::claims::Claims;
-pub use self::pod::{LookedAt, no_exec, pod};
+pub use self::pod::{LookedAt, as_reading, no_exec, pod};
 use self::requests::{is_part, is_whole, requested};
+use super::nvidia_smi::GPUS;
 use super::{Allotment, Given, HostName, HostReading, Slice, Through, Unavailable};
 use crate::text::harmless;
 use crate::units::Bytes;
@@ -96,11 +97,12 @@ pub fn pod_argv(pod: &PodName) -> Vec<String> {
     argv
 }
 
-/// Runs a program in a container. Without a terminal and without input.
-pub fn exec_argv(namespace: &str, pod: &str, container: &str, program: &[&str]) -> Vec<String> {
-    let mut argv = argv(&["exec", "-n", namespace, pod, "-c", container, "--"]);
-    argv.extend(program.iter().map(|part| (*part).to_owned()));
-    argv
+/// Asks `nvidia-smi` in a container for the GPUs that it sees. Without a terminal and without input. Not for processes: the
+/// driver's PIDs are none of the container's.
+pub fn exec_argv(pod: &LookedAt, container: &str) -> Vec<String> {
+    let gpus = format!("--query-gpu={GPUS}");
+    let smi = ["nvidia-smi", &gpus, "--format=csv,noheader,nounits"];
+    argv(&[&["exec", "-n", &pod.namespace, &pod.name, "-c", container, "--"], &smi[..]].concat())
 }
 
 #[derive(Debug, Deserialize)]

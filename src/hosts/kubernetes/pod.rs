@@ -148,14 +148,27 @@ pub fn pod(printed: &str) -> Result<LookedAt, Unavailable> {
     })
 }
 
-/// Why `nvidia-smi` printed nothing in a container.
-pub fn no_exec(container: &str, code: Option<i32>, said: &str) -> Unavailable {
-    let is_missing = said.contains("executable file not found") || said.contains("no such file or directory");
-    if is_missing || code == Some(127) {
+/// What `exec_argv` printed, in the form of `nvidia_smi::Lines`; `now` in seconds since 1970.
+pub fn as_reading(node: &HostName, now: i64, printed: &[u8]) -> Vec<u8> {
+    let printed = String::from_utf8_lossy(printed);
+    // No row of a GPU begins like the marks between the sections.
+    let rows: Vec<&str> = printed.lines().filter(|row| !row.trim_start().starts_with("oomdoctor-")).collect();
+    let head = format!("oomdoctor-smi\noomdoctor-name\n{node}\noomdoctor-time\n{now}\noomdoctor-gpus\n");
+    format!("{head}{}\noomdoctor-end\n", rows.join("\n")).into_bytes()
+}
+
+/// Why `nvidia-smi` told nothing in a container, from what it printed and what kubectl said.
+pub fn no_exec(container: &str, printed: &str, said: &str) -> Unavailable {
+    let missing = ["executable file not found", "no such file or directory", "exit code 127"];
+    if missing.iter().any(|sign| said.contains(sign)) {
         return Unavailable::new(format!("the image of container {container} has no nvidia-smi"));
     }
     if said.contains("forbidden") || said.contains("Forbidden") {
         return Unavailable::new("not permitted to exec in this pod (pods/exec)");
     }
-    said_by_kubectl(said)
+    // nvidia-smi says what is wrong where it prints its rows.
+    match printed.lines().map(str::trim).find(|line| !line.is_empty()) {
+        Some(line) => Unavailable::new(format!("nvidia-smi of container {container}: {}", shown(line))),
+        None => said_by_kubectl(said),
+    }
 }

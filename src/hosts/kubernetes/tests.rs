@@ -200,11 +200,28 @@ fn what_kubectl_says_leads_to_what_to_do() {
     assert!(said_by_kubectl(refused).what_to_do.is_some());
     assert!(said_by_kubectl("error: You must be logged in to the server (Unauthorized)").what_to_do.is_some());
     let missing = "error: Internal error occurred: exec: \"nvidia-smi\": executable file not found in $PATH: unknown";
-    assert!(no_exec("train", Some(126), missing).why.contains("train"));
-    assert_ne!(
-        no_exec("train", Some(1), "Error from server (Forbidden): pods \"x\" is forbidden").why,
-        no_exec("train", Some(1), "").why
-    );
+    let refused = "Error from server (Forbidden): pods \"x\" is forbidden";
+    let failed = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n";
+    let ended = "command terminated with exit code 9";
+    let reasons = [("", missing), ("", refused), (failed, ended), ("", ended)];
+    let whys: Vec<String> = reasons.iter().map(|(printed, said)| no_exec("train", printed, said).why).collect();
+    assert!(whys[0].contains("train") && whys[2].contains("communicate"), "{whys:?}");
+    assert!(whys.iter().collect::<std::collections::BTreeSet<_>>().len() == reasons.len(), "{whys:?}");
+}
+
+#[test]
+fn rows_of_nvidia_smi_become_a_reading_and_nothing_in_them_a_mark() {
+    let row = "0, GPU-aaaa, 00000000:01:00.0, 550.90.07, 81559, 70001, 11012, 97, 61, 312.54, NVIDIA A100-SXM4-80GB";
+    let printed = format!("{row}\n oomdoctor-end\n{}\n", row.replacen('0', "1", 1));
+    let reading = as_reading(&"gpu-1".parse().unwrap(), 1_795_176_000, printed.as_bytes());
+    let mut listener = crate::hosts::ssh::answer::Listener::default();
+    let told = reading.split(|byte| *byte == b'\n').find_map(|line| match listener.hear(line).unwrap() {
+        Some(crate::hosts::ssh::answer::Told::Reading { snapshot, .. }) => Some(snapshot),
+        _ => None,
+    });
+    let snapshot = told.unwrap();
+    assert_eq!((snapshot.host.name.as_str(), snapshot.devices.len()), ("gpu-1", 2));
+    assert_eq!(snapshot.devices[1].memory.free_bytes, crate::gpu::Reading::Known(Bytes::mib(11_012)));
 }
 
 /// Any JSON with the names that are read, of any shape.

@@ -3,19 +3,20 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::sampled::sampled;
+use crate::gpu::{Snapshot, Vantage};
 use crate::hosts::kubernetes::{
-    Claims, LookedAt, PodName, Pods, claims_argv, may_list_all_argv, node, node_argv, nodes, nodes_argv, pod, pod_argv,
-    pods_argv, said_by_kubectl, slices_argv,
+    Claims, LookedAt, PodName, Pods, as_reading, claims_argv, exec_argv, may_list_all_argv, no_exec, node, node_argv,
+    nodes, nodes_argv, pod, pod_argv, pods_argv, said_by_kubectl, slices_argv,
 };
 use crate::hosts::{Allotment, Asked, HostName, HostReading, Through, Unavailable};
-use crate::platform::Sampling;
 use crate::runtime::commands::{Failure, Said, whole};
 
 /// A little more than kubectl itself waits for the cluster, so that its own message is seen.
 const PATIENCE: Duration = Duration::from_secs(12);
 
 /// The machines that are asked for; empty where none are.
-pub(super) fn read(asked: &Asked, _sampling: &Sampling) -> Vec<HostReading> {
+pub(super) fn read(asked: &Asked) -> Vec<HostReading> {
     let mut readings = Vec::new();
     if asked.kubernetes {
         readings.extend(list().unwrap_or_else(|why| vec![unavailable(why)]));
@@ -83,11 +84,24 @@ fn look_into(name: &PodName) -> Result<HostReading, Unavailable> {
     };
     let known = ask(&node_argv(&host)).ok().and_then(|printed| node(&printed));
     let known = known.unwrap_or_else(|| Allotment { state: "unknown".to_owned(), ..Allotment::default() });
-    let why = look_inside(&looked_at);
+    let seen = look_inside(&looked_at, &host);
     let allotment = Some(Allotment { given_to: vec![looked_at.given], ..known });
-    Ok(HostReading { allotment, ..HostReading::unavailable(host, Through::Kubernetes, why) })
+    Ok(HostReading { name: host, also: Vec::new(), boot_id: None, through: Through::Kubernetes, seen, allotment })
 }
 
-fn look_inside(_: &LookedAt) -> Unavailable {
-    Unavailable::new("todo")
+/// The GPUs that a container sees, as its `nvidia-smi` prints them.
+fn look_inside(pod: &LookedAt, host: &HostName) -> Result<(Box<Snapshot>, Option<Box<Snapshot>>), Unavailable> {
+    let Some(container) = &pod.container else {
+        return Err(Unavailable::new(format!("the pod has no running container: {}", pod.phase)));
+    };
+    let said = run(&exec_argv(pod, container))?;
+    if !said.succeeded {
+        return Err(no_exec(container, &String::from_utf8_lossy(&said.text), &said.about));
+    }
+    let now = jiff::Timestamp::now().as_second();
+    let (_, (mut snapshot, _)) = sampled(&as_reading(host, now, &said.text))
+        .ok_or_else(|| Unavailable::new(format!("what nvidia-smi of container {container} printed is not clear")))?;
+    // Only the GPUs of this container are seen, and of their processes none.
+    snapshot.seen_from = vec![Vantage::Kubernetes];
+    Ok((snapshot, None))
 }

@@ -1,18 +1,18 @@
-//! Owns what the sampler of another machine wrote, whatever it came through.
+//! Owns hearing a whole answer of another machine that came through a scheduler.
 
 use crate::gpu::Snapshot;
-use crate::platform::News;
+use crate::hosts::ssh::answer::{Listener, Told};
 
 /// The identity of its boot, a reading, and a later one.
 pub(super) type Sampled = (Option<String>, (Box<Snapshot>, Option<Box<Snapshot>>));
 
-/// What was written from the header on: a shell's profile, or a scheduler, may print before it.
+/// What a sampler wrote. A scheduler may print before it.
 pub(super) fn sampled(text: &[u8]) -> Option<Sampled> {
-    let mut lines = text.split(|byte| *byte == b'\n').skip_while(|line| !line.starts_with(b"{\"schema\""));
-    let Ok(News::Header(header)) = News::parse(lines.next()?, true) else { return None };
-    let mut snapshots = lines.filter_map(|line| match News::parse(line, false) {
-        Ok(News::Snapshot(snapshot)) => Some(Box::new(snapshot.harmless())),
+    let mut listener = Listener::default();
+    let mut readings = text.split(|byte| *byte == b'\n').filter_map(|line| match listener.hear(line) {
+        Ok(Some(Told::Reading { snapshot, boot_id, .. })) => Some((snapshot, boot_id)),
         _ => None,
     });
-    Some((header.boot_id, (snapshots.next()?, snapshots.next())))
+    let (first, boot_id) = readings.next()?;
+    Some((boot_id, (first, readings.next().map(|(second, _)| second))))
 }
