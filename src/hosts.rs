@@ -58,7 +58,7 @@ pub enum Through {
 }
 
 /// Why nothing is known of a machine, and what a person can do about it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
 #[error("{why}{}", .what_to_do.as_ref().map(|what| format!("; {what}")).unwrap_or_default())]
 pub struct Unavailable {
     /// Such as "Connection refused".

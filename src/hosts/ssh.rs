@@ -2,6 +2,7 @@
 //! what is heard from there (`answer`), and what an end without a reading means. No option weakens what ssh checks.
 
 pub mod answer;
+pub mod config;
 pub mod package;
 pub mod script;
 
@@ -36,18 +37,20 @@ pub fn arguments(host: &HostName, remote: &str) -> Vec<String> {
 }
 
 /// Why there is no reading.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trouble {
     pub unavailable: Unavailable,
     /// Trying again soon changes nothing and may get the person banned: a key, a password or a program is missing.
     pub needs_a_person: bool,
+    /// The machine's name leads nowhere.
+    pub is_unknown_name: bool,
 }
 
 impl Trouble {
     /// One that may be over a moment later.
     fn passing(why: impl Into<String>, what_to_do: impl Into<String>) -> Trouble {
         let unavailable = Unavailable { why: why.into(), what_to_do: Some(what_to_do.into()) };
-        Trouble { unavailable, needs_a_person: false }
+        Trouble { unavailable, ..Trouble::default() }
     }
 
     fn lasting(why: impl Into<String>, what_to_do: impl Into<String>) -> Trouble {
@@ -56,7 +59,14 @@ impl Trouble {
 
     /// One about which nobody knows what helps.
     pub fn unclear(why: impl Into<String>) -> Trouble {
-        Trouble { unavailable: Unavailable::new(why), needs_a_person: false }
+        Trouble { unavailable: Unavailable::new(why), ..Trouble::default() }
+    }
+
+    /// The same with the name that was probably meant.
+    #[must_use]
+    pub fn meant(mut self, name: &HostName) -> Trouble {
+        self.unavailable.what_to_do = Some(format!("did you mean `{name}` of ~/.ssh/config?"));
+        self
     }
 
     /// Nothing came in time.
@@ -127,7 +137,8 @@ fn of_ssh(host: &HostName, said: &str) -> Trouble {
         );
     }
     if line_with("Could not resolve hostname").is_some() {
-        return Trouble::lasting("Could not resolve its name", "add it to ~/.ssh/config, or check the spelling");
+        let trouble = Trouble::passing("Could not resolve its name", "add it to ~/.ssh/config, or check the spelling");
+        return Trouble { is_unknown_name: true, ..trouble };
     }
     for words in ["timed out", "Timeout, server", "No route to host", "Network is unreachable"] {
         if let Some(line) = line_with(words) {
@@ -191,7 +202,7 @@ mod tests {
         assert_eq!(whys.len(), ends.len());
         assert!(ends.iter().all(|end| end.unavailable.what_to_do.is_some()));
         let lasting: Vec<bool> = ends.iter().map(|end| end.needs_a_person).collect();
-        assert_eq!(lasting, [true, true, true, false, true, false]);
+        assert_eq!(lasting, [true, true, true, false, false, false]);
     }
 
     #[test]

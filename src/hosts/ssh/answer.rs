@@ -3,8 +3,8 @@
 
 use super::{Trouble, quoted};
 use crate::gpu::{Header, SCHEMA, Snapshot};
+use crate::hosts::Through;
 use crate::hosts::nvidia_smi::Lines;
-use crate::hosts::{Through, Unavailable};
 
 /// How the first line of the sample stream begins.
 const HEADER: &[u8] = b"{\"schema\"";
@@ -12,6 +12,8 @@ const HEADER: &[u8] = b"{\"schema\"";
 const MARK: &str = "oomdoctor-";
 /// A boot_id has 36 characters.
 const LONGEST_BOOT_ID: usize = 64;
+/// Enough bytes of a line that is no reading.
+const MOST_NOTED: usize = 1024;
 
 /// What a machine told.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,7 +75,8 @@ impl Listener {
     }
 
     fn note(&mut self, line: &[u8]) -> Option<Told> {
-        let line = quoted(&String::from_utf8_lossy(line));
+        let beginning = line.get(..MOST_NOTED).unwrap_or(line);
+        let line = quoted(&String::from_utf8_lossy(beginning));
         if !line.is_empty() {
             self.noise = Some(line);
         }
@@ -85,15 +88,15 @@ impl Listener {
         if header.schema > SCHEMA {
             let program = quoted(&header.program);
             let why = format!("{program} there writes schema {}, this one reads up to {SCHEMA}", header.schema);
-            let unavailable = Unavailable { why, what_to_do: Some("update oomdoctor here".to_owned()) };
-            return Err(Trouble { unavailable, needs_a_person: true });
+            return Err(Trouble::lasting(why, "update oomdoctor here"));
         }
         self.state = State::Stream { boot_id: header.boot_id.and_then(as_boot_id) };
         Ok(Some(Told::Begins))
     }
 
     fn mark(&mut self, line: &[u8]) -> Result<Option<Told>, Trouble> {
-        let text = String::from_utf8_lossy(line);
+        let beginning = line.get(..MOST_NOTED).unwrap_or(line);
+        let text = String::from_utf8_lossy(beginning);
         let Some(mark) = text.trim().strip_prefix(MARK) else { return Ok(self.note(line)) };
         match mark.split_once(' ').unwrap_or((mark, "")) {
             ("smi", _) => {

@@ -72,11 +72,11 @@ fn installed(wanted: Wanted) -> String {
     )
 }
 
-/// Where this program may be put, the best first.
+/// Where this program may be put, the best first. Only the last part is made: nothing can be below /dev/null.
 const FOLDERS: &str =
-    "\"${XDG_RUNTIME_DIR:-/nowhere}/oomdoctor\" \"$HOME/.cache/oomdoctor\" \"/tmp/oomdoctor-$(id -u)\"";
+    "\"${XDG_RUNTIME_DIR:-/dev/null}/oomdoctor\" \"$HOME/.cache/oomdoctor\" \"/tmp/oomdoctor-$(id -u)\"";
 /// Whether a folder is there, or could be made, and nobody else can put anything into it.
-const OWN_FOLDER: &str = "own() { (umask 077; mkdir -p \"$1\") 2>/dev/null; set -- $(ls -ldn \"$1\" 2>/dev/null); \
+const OWN_FOLDER: &str = "own() { (umask 077; mkdir \"$1\") 2>/dev/null; set -- $(ls -ldn \"$1\" 2>/dev/null); \
                           case \"$1\" in drwx------*) [ \"$3\" = \"$(id -u)\" ];; *) false;; esac; };";
 /// Removes the folder unless something is in it.
 const LEAVE: &str = "rmdir \"$d\" 2>/dev/null";

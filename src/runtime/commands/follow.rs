@@ -14,7 +14,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// How long an ended command's last words may take from the pipe to here.
 const MOMENT: Duration = Duration::from_millis(50);
 /// A longer line is none of a reading.
-const LONGEST_LINE: usize = 16 << 20;
+const LONGEST_LINE: usize = 8 << 20;
 
 /// What happens after a line.
 pub(in crate::runtime) enum Next {

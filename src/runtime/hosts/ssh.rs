@@ -1,6 +1,8 @@
 //! Owns reading machines through `ssh`: a child each, started shortly one after the other, each with its own deadline; once, or
 //! for as long as somebody watches. On request this program is sent to a machine that has none.
 
+mod config;
+
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::process::{Command, Stdio};
@@ -18,8 +20,8 @@ use crate::hosts::{Asked, HostName, HostReading, Through};
 use crate::platform::{Sampling, here};
 use crate::runtime::commands::{End, Next, follow};
 
-/// A connection and a first reading take no longer on a machine that is well.
-const FIRST: Duration = Duration::from_secs(12);
+/// A connection, a shell and the first line take no longer on a machine that is well.
+const FIRST: Duration = Duration::from_secs(8);
 /// A machine that has begun to answer goes on within this time and its interval.
 const GOES_ON: Duration = Duration::from_secs(10);
 /// This program is on its way for no longer.
@@ -214,14 +216,19 @@ impl Ssh {
         if let (None, Some(lacks)) = (&trouble, lacks) {
             return Ok(lacks);
         }
-        Err(Some(trouble.unwrap_or_else(|| match end {
+        let trouble = trouble.unwrap_or_else(|| match end {
             End::Itself(Some(0)) if count > 0 => Trouble::unclear("the reading there ended"),
             End::Itself(code) => why(host, code, &said, listener.noise()),
             End::Silent | End::Enough => Trouble::silent(host),
             End::TooLong => Trouble::too_long(),
             End::NotStarted(error) if error.kind() == std::io::ErrorKind::NotFound => Trouble::no_ssh(),
             End::NotStarted(error) => Trouble::unclear(format!("ssh could not be started: {error}")),
-        })))
+        });
+        let meant = if trouble.is_unknown_name { config::meant(host) } else { None };
+        Err(Some(match meant {
+            Some(name) => trouble.meant(&name),
+            None => trouble,
+        }))
     }
 }
 
@@ -285,5 +292,68 @@ impl Drop for Turn<'_> {
     fn drop(&mut self) {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner).0 -= 1;
         self.0.freed.notify_one();
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+    use std::sync::mpsc::{Receiver, channel};
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// A stand-in for `ssh`, which runs this script.
+    fn ssh(folder: &Path, script: &str) -> Arc<Ssh> {
+        let snapshot = serde_json::to_string(&crate::gpu::testing::snapshot(0)).unwrap();
+        fs::write(folder.join("reading"), format!("{snapshot}\n")).unwrap();
+        let program = folder.join("ssh");
+        let header = "echo '{\"schema\":1,\"program\":\"x\",\"boot_id\":\"b0\"}'";
+        let here = folder.display();
+        fs::write(&program, format!("#!/bin/sh\ncd {here}\nheader() {{ {header}; }}\n{script}\n")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let wanted = Wanted { interval: Duration::from_millis(10), count: None };
+        Arc::new(Ssh { program: program.into(), ..Ssh::new(false, wanted) })
+    }
+
+    fn watched(ssh: Arc<Ssh>) -> Receiver<HostReading> {
+        let (tell, told) = channel();
+        ssh.watch_all(&["gpu1".parse().unwrap()], &move |reading| tell.send(reading).is_ok());
+        told
+    }
+
+    #[test]
+    fn readings_keep_coming_and_a_machine_that_goes_down_says_why_and_comes_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = "header; cat reading reading; [ -e again ] && exec sleep 1000; touch again\n\
+                      echo 'ssh: connect to host gpu1 port 22: Connection refused' >&2; exit 255";
+        let told = watched(ssh(folder.path(), script));
+        let next = || told.recv_timeout(PATIENCE).unwrap();
+        for _ in 0..2 {
+            assert_eq!(next().boot_id.as_deref(), Some("b0"));
+        }
+        assert!(next().seen.unwrap_err().why.contains("refused"));
+        assert!(next().seen.is_ok());
+    }
+
+    #[test]
+    fn nobody_listens_and_the_connection_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let told = watched(ssh(folder.path(), "header; while cat reading; do :; done"));
+        assert!(told.recv_timeout(PATIENCE).unwrap().seen.is_ok());
+        drop(told);
+        // The stand-in is the only one that could write: once it is gone the folder has no user left.
+        let due = Instant::now() + PATIENCE;
+        while Instant::now() < due && is_running(folder.path()) {
+            thread::yield_now();
+        }
+        assert!(!is_running(folder.path()));
+    }
+
+    fn is_running(folder: &Path) -> bool {
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        processes.filter_map(|entry| fs::read_link(entry.path().join("cwd")).ok()).any(|cwd| cwd == folder)
     }
 }
