@@ -17,14 +17,16 @@ const PATIENCE: Duration = Duration::from_secs(12);
 
 /// The machines that are asked for; empty where none are.
 pub(super) fn read(asked: &Asked) -> Vec<HostReading> {
-    let mut readings = Vec::new();
-    if asked.kubernetes {
-        readings.extend(list().unwrap_or_else(|why| vec![unavailable(why)]));
-    }
-    if let Some(name) = &asked.pod {
-        readings.push(look_into(name).unwrap_or_else(unavailable));
-    }
-    readings
+    thread::scope(|scope| {
+        let pod = asked.pod.as_ref().map(|name| scope.spawn(|| look_into(name).unwrap_or_else(unavailable)));
+        let mut readings = Vec::new();
+        if asked.kubernetes {
+            readings.extend(list().unwrap_or_else(|why| vec![unavailable(why)]));
+        }
+        // What is known of the pod itself replaces what the list says of it.
+        readings.extend(pod.and_then(|pod| pod.join().ok()));
+        readings
+    })
 }
 
 /// Stands for all machines of Kubernetes, where none is known.
