@@ -351,9 +351,9 @@ fn state(node: &Node) -> (String, bool) {
 
 /// What kubectl said about its failure, with what a person can do.
 pub fn said_by_kubectl(said: &str) -> Unavailable {
-    let lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
     // Its log lines begin with a letter and the date; what it tells people comes last.
-    let line = lines.last().map(|line| line.trim_start_matches("error: ").trim_start_matches("Error from server "));
+    let line = said.lines().map(str::trim).rfind(|line| !line.is_empty());
+    let line = line.map(|line| line.trim_start_matches("error: ").trim_start_matches("Error from server "));
     let Some(line) = line else { return Unavailable::new("kubectl failed without a message") };
     let is_unset = line.contains("localhost:8080") || line.contains("no configuration has been provided");
     let what_to_do = if is_unset {
