@@ -162,7 +162,7 @@ fn after_address(line: &str) -> String {
 /// The last line that is more than a warning or a blank.
 fn last_words(said: &str) -> Option<&str> {
     let is_telling = |line: &&str| !line.is_empty() && !line.starts_with("Warning:") && !line.starts_with("**");
-    said.lines().map(str::trim).filter(is_telling).next_back()
+    said.lines().map(str::trim).rfind(is_telling)
 }
 
 /// What a machine said, harmless to print and short.

@@ -295,7 +295,8 @@ impl Drop for Turn<'_> {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
