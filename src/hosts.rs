@@ -16,6 +16,7 @@ use strum::IntoStaticStr;
 
 pub use self::name::HostName;
 use crate::gpu::Snapshot;
+use crate::units::{Bytes, WallTime};
 
 /// Which machines are asked for, and through what.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,9 +26,9 @@ pub struct Asked {
     /// Whether this program may be copied to a machine that has none.
     pub send: bool,
     /// The nodes of Slurm; of one partition where that is named.
-    pub slurm: Option<Option<String>>,
+    pub slurm: Option<Option<slurm::Partition>>,
     /// A running job of Slurm to look into.
-    pub job: Option<String>,
+    pub job: Option<slurm::JobId>,
     /// The nodes and pods of Kubernetes.
     pub kubernetes: bool,
     /// A pod to look into: its namespace and its name.
@@ -90,6 +91,77 @@ pub struct Allotment {
     pub state: String,
     /// Whether it gives out GPUs of this machine at all: not one that is drained, reserved or cordoned.
     pub is_open: bool,
+    /// The VRAM of one GPU, where the scheduler tells.
+    pub gpu_memory_bytes: Option<Bytes>,
+    /// The system memory that may be given to jobs, where the scheduler tells.
+    pub ram_bytes: Option<Bytes>,
+    /// How much of that was given away.
+    pub ram_given_bytes: Option<Bytes>,
+    /// Parts of GPUs that are given out instead of whole ones; they are not in `gpus`.
+    pub slices: Vec<Slice>,
+    /// The jobs or pods that were given GPUs, as far as the scheduler tells and was asked.
+    pub given_to: Vec<Given>,
+}
+
+/// A kind of part of a GPU, such as a MIG instance or a time slice.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Slice {
+    /// As the scheduler names it, such as nvidia.com/mig-1g.10gb.
+    pub name: String,
+    pub total: u64,
+    /// Null where it is unknown.
+    pub given: Option<u64>,
+}
+
+/// A job or pod that was given GPUs of one machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Given {
+    /// As `oomdoctor diagnose --from` takes it: slurm:4711 or pod:NAMESPACE/NAME.
+    pub source: String,
+    /// What its owner calls it, where that is more than its source.
+    pub name: Option<String>,
+    /// The owner, where the scheduler tells.
+    pub user: Option<String>,
+    /// The number of GPUs that it was given on this machine; null where that is unknown.
+    pub gpus: Option<u64>,
+    /// Which ones: indices of Slurm, or names of devices of Kubernetes. Empty where the scheduler does not tell.
+    pub devices: Vec<String>,
+    /// The file that its output goes to, where the scheduler tells.
+    pub output: Option<String>,
+    /// The containers of a pod.
+    pub containers: Vec<Container>,
+}
+
+/// A container of a pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Container {
+    pub name: String,
+    /// Such as "running" or "waiting: CrashLoopBackOff".
+    pub state: String,
+    pub restarts: u64,
+    /// How it ended the last time; null where it did not.
+    pub last_end: Option<End>,
+}
+
+/// How a container ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct End {
+    /// Such as OOMKilled.
+    pub reason: String,
+    pub exit_code: Option<i64>,
+    pub at: Option<WallTime>,
+}
+
+impl Allotment {
+    /// Takes over which jobs or pods another answer knows; of one that both know, that answer.
+    fn take(&mut self, other: Allotment) {
+        for given in other.given_to {
+            match self.given_to.iter_mut().find(|known| known.source == given.source) {
+                Some(known) => *known = given,
+                None => self.given_to.push(given),
+            }
+        }
+    }
 }
 
 /// A machine as it was seen.
@@ -164,7 +236,10 @@ impl HostReading {
 
     /// Takes over what another reading of the same machine knows more.
     fn take(&mut self, other: HostReading) {
-        self.allotment = self.allotment.take().or(other.allotment);
+        match (&mut self.allotment, other.allotment) {
+            (Some(own), Some(others)) => own.take(others),
+            (own, others) => *own = own.take().or(others),
+        }
         self.boot_id = self.boot_id.take().or(other.boot_id);
         if self.snapshot().is_none() && other.seen.is_ok() {
             (self.seen, self.through) = (other.seen, other.through);

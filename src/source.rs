@@ -6,7 +6,7 @@ mod containers;
 pub mod files;
 mod panes;
 pub mod places;
-mod slurm;
+pub(crate) mod slurm;
 mod systemd;
 
 use std::cmp::Reverse;

@@ -8,6 +8,7 @@ use clap::Args;
 use super::settings::Global;
 use crate::hosts::kubernetes::PodName;
 use crate::hosts::prometheus::Server;
+use crate::hosts::slurm::{JobId, Partition};
 use crate::hosts::{Asked, HostName, name};
 use crate::platform::regular;
 
@@ -32,10 +33,10 @@ pub struct HostArgs {
     send: bool,
     /// Read the nodes of Slurm, or of one partition
     #[arg(long, help_heading = ELSEWHERE, value_name = "PARTITION", num_args = 0..=1, require_equals = true)]
-    slurm: Option<Option<String>>,
+    slurm: Option<Option<Partition>>,
     /// Look into this running job of Slurm
     #[arg(long, help_heading = ELSEWHERE, value_name = "ID")]
-    job: Option<String>,
+    job: Option<JobId>,
     /// Read the nodes and pods of Kubernetes through kubectl
     #[arg(long, help_heading = ELSEWHERE)]
     kube: bool,

@@ -1,6 +1,27 @@
 //! Owns what Kubernetes says of its nodes and pods: which commands ask for it, and what their JSON means.
+//! Formats: kubernetes.io/docs/reference/kubernetes-api (Node, Pod, ResourceClaim, ResourceSlice v1), labels of
+//! github.com/NVIDIA/k8s-device-plugin and gpu-feature-discovery (2026-11-23); tried with kubectl 1.32.4.
 
+mod claims;
+mod pod;
+mod requests;
+
+use std::collections::BTreeMap;
 use std::str::FromStr;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+pub use self::claims::Claims;
+pub use self::pod::{LookedAt, as_reading, no_exec, pod};
+use self::requests::{is_part, is_whole, requested};
+use super::nvidia_smi::GPUS;
+use super::{Allotment, Given, HostName, HostReading, Slice, Through, Unavailable};
+use crate::text::harmless;
+use crate::units::Bytes;
+
+/// Enough of a name or a message to be understood.
+const MOST_SHOWN: usize = 120;
 
 /// Names a pod; without a namespace, in the one of the context.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,13 +36,335 @@ impl FromStr for PodName {
     /// Fails if a part is not a name of Kubernetes.
     fn from_str(text: &str) -> Result<PodName, String> {
         let (namespace, name) = text.split_once('/').map_or((None, text), |(space, name)| (Some(space), name));
-        let is_name = |name: &str| {
-            let is_part = |character: char| character.is_ascii_alphanumeric() || "-.".contains(character);
-            !name.is_empty() && !name.starts_with('-') && name.chars().all(is_part)
-        };
         if !is_name(name) || !namespace.is_none_or(is_name) {
             return Err("give NAMESPACE/POD".to_owned());
         }
         Ok(PodName { namespace: namespace.map(str::to_owned), name: name.to_owned() })
     }
 }
+
+/// Whether Kubernetes could have given this name. It becomes an argument of kubectl, so it is no option.
+fn is_name(name: &str) -> bool {
+    let is_part = |character: char| character.is_ascii_alphanumeric() || "-.".contains(character);
+    !name.is_empty() && name.len() <= 253 && !name.starts_with('-') && name.chars().all(is_part)
+}
+
+fn argv(parts: &[&str]) -> Vec<String> {
+    ["kubectl"].iter().chain(parts).map(|part| (*part).to_owned()).collect()
+}
+
+/// kubectl gives up in this time, with a message that says more than its end would.
+const PATIENCE: &str = "--request-timeout=8s";
+
+/// Whether the person may see the pods of all namespaces: prints yes or no.
+pub fn may_list_all_argv() -> Vec<String> {
+    argv(&["auth", "can-i", "list", "pods", "-A", PATIENCE])
+}
+
+/// Those of pods that use what they request: all that were not refused and have not ended. A pod whose init containers run is
+/// still pending.
+pub fn pods_argv(of_all: bool) -> Vec<String> {
+    let unfinished = "--field-selector=status.phase!=Succeeded,status.phase!=Failed";
+    let mut argv = argv(&["get", "pods", "-o", "json", unfinished, PATIENCE]);
+    argv.extend(of_all.then(|| "-A".to_owned()));
+    argv
+}
+
+pub fn nodes_argv() -> Vec<String> {
+    argv(&["get", "nodes", "-o", "json", PATIENCE])
+}
+
+/// What one node is.
+pub fn node_argv(node: &HostName) -> Vec<String> {
+    argv(&["get", "node", node.as_str(), "-o", "json", PATIENCE])
+}
+
+/// Which devices were given (Dynamic Resource Allocation, DRA). A cluster without them fails.
+pub fn claims_argv(of_all: bool) -> Vec<String> {
+    let mut argv = argv(&["get", "resourceclaims", "-o", "json", PATIENCE]);
+    argv.extend(of_all.then(|| "-A".to_owned()));
+    argv
+}
+
+/// Which devices there are. A cluster without Dynamic Resource Allocation fails.
+pub fn slices_argv() -> Vec<String> {
+    argv(&["get", "resourceslices", "-o", "json", PATIENCE])
+}
+
+pub fn pod_argv(pod: &PodName) -> Vec<String> {
+    let mut argv = argv(&["get", "pod", &pod.name, "-o", "json", PATIENCE]);
+    argv.extend(pod.namespace.iter().flat_map(|namespace| ["-n".to_owned(), namespace.clone()]));
+    argv
+}
+
+/// Asks `nvidia-smi` in a container for the GPUs that it sees. Without a terminal and without input. Not for processes: the
+/// driver's PIDs are none of the container's.
+pub fn exec_argv(pod: &LookedAt, container: &str) -> Vec<String> {
+    let gpus = format!("--query-gpu={GPUS}");
+    let smi = ["nvidia-smi", &gpus, "--format=csv,noheader,nounits"];
+    argv(&[&["exec", "-n", &pod.namespace, &pod.name, "-c", container, "--"], &smi[..]].concat())
+}
+
+#[derive(Debug, Deserialize)]
+struct List<T> {
+    items: Option<Vec<T>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Metadata {
+    name: String,
+    namespace: String,
+    labels: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Node {
+    metadata: Metadata,
+    spec: NodeSpec,
+    status: NodeStatus,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct NodeSpec {
+    unschedulable: bool,
+    taints: Option<Vec<Taint>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Taint {
+    key: String,
+    value: String,
+    effect: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct NodeStatus {
+    allocatable: Option<BTreeMap<String, Value>>,
+    conditions: Option<Vec<Condition>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Condition {
+    r#type: String,
+    status: String,
+}
+
+fn read<'t, T: Deserialize<'t>>(printed: &'t str) -> Result<T, Unavailable> {
+    serde_json::from_str(printed)
+        .map_err(|error| Unavailable::new(format!("what kubectl printed is not clear: {}", shown(&error.to_string()))))
+}
+
+fn shown(text: &str) -> String {
+    harmless(text).chars().take(MOST_SHOWN).collect()
+}
+
+/// A count of devices as Kubernetes writes it; memory and the like have units, devices don't.
+fn count(quantity: &Value) -> Option<u64> {
+    quantity.as_u64().or_else(|| quantity.as_str()?.parse().ok())
+}
+
+/// What a pod takes of the node that it is on.
+struct Taken {
+    node: String,
+    source: String,
+    of: BTreeMap<String, u64>,
+}
+
+/// Which pods the machines gave GPUs to.
+pub struct Pods {
+    taken: Vec<Taken>,
+    /// Whether these are the pods of all namespaces.
+    is_all: bool,
+}
+
+impl Pods {
+    /// Those of what `pods_argv` printed.
+    pub fn read(printed: &str, is_all: bool) -> Result<Pods, Unavailable> {
+        let list: List<pod::Pod> = read(printed)?;
+        let taken = list.items.unwrap_or_default().iter().filter_map(taken).collect();
+        Ok(Pods { taken, is_all })
+    }
+}
+
+fn source_of(metadata: &Metadata) -> Option<String> {
+    let is_named = is_name(&metadata.namespace) && is_name(&metadata.name);
+    is_named.then(|| format!("pod:{}/{}", metadata.namespace, metadata.name))
+}
+
+fn taken(pod: &pod::Pod) -> Option<Taken> {
+    if pod.has_ended() {
+        return None;
+    }
+    Some(Taken { node: pod.node()?.to_owned(), source: source_of(&pod.metadata)?, of: requested(&pod.spec) })
+}
+
+/// A reading of each node that has GPUs. `pods` may be unknown, and `claims` where the cluster has none.
+pub fn nodes(
+    printed: &str,
+    pods: &Result<Pods, Unavailable>,
+    claims: &Claims,
+) -> Result<Vec<HostReading>, Unavailable> {
+    let list: List<Node> = read(printed)?;
+    // Grouped once, since a large cluster has thousands of both.
+    let mut of_node: BTreeMap<&str, Vec<&Taken>> = BTreeMap::new();
+    for taken in pods.iter().flat_map(|pods| &pods.taken) {
+        of_node.entry(&taken.node).or_default().push(taken);
+    }
+    let is_all = pods.as_ref().is_ok_and(|pods| pods.is_all);
+    let why = match pods {
+        Ok(pods) if pods.is_all => "Kubernetes tells who requested the GPUs, not how full they are".to_owned(),
+        Ok(_) => "the pods of other namespaces can't be listed, so which GPUs are free is unknown".to_owned(),
+        Err(why) => format!("the pods can't be listed, so which GPUs are free is unknown: {}", why.why),
+    };
+    let mut readings = Vec::new();
+    for node in list.items.unwrap_or_default() {
+        let name = node.metadata.name.as_str();
+        let Some(host) = Some(name).filter(|name| is_name(name)).and_then(|name| name.parse::<HostName>().ok()) else {
+            continue;
+        };
+        let taken = of_node.get(name).map(Vec::as_slice).unwrap_or_default();
+        let Some(allotment) = allotment(&node, taken, is_all, claims) else { continue };
+        let what_to_do = Some(format!("read it with --host {host}, or look into a pod with --pod NAMESPACE/POD"));
+        let why = Unavailable { why: why.clone(), what_to_do };
+        readings.push(HostReading {
+            allotment: Some(allotment),
+            ..HostReading::unavailable(host, Through::Kubernetes, why)
+        });
+    }
+    if readings.is_empty() {
+        return Err(Unavailable::new("Kubernetes has no nodes with GPUs"));
+    }
+    Ok(readings)
+}
+
+/// What is known of one node, as `node_argv` printed it; `None` if it is not clear or has no GPUs.
+pub fn node(printed: &str) -> Option<Allotment> {
+    allotment(&read(printed).ok()?, &[], false, &Claims::default())
+}
+
+/// `None` where the node has no GPUs.
+fn allotment(node: &Node, taken: &[&Taken], is_all: bool, claims: &Claims) -> Option<Allotment> {
+    let label = |name: &str| node.metadata.labels.as_ref().and_then(|labels| labels.get(name)).map(String::as_str);
+    let allocatable = node.status.allocatable.iter().flatten();
+    let all: BTreeMap<&str, u64> =
+        allocatable.filter_map(|(name, quantity)| Some((name.as_str(), count(quantity)?))).collect();
+    let replicas = label("nvidia.com/gpu.replicas").and_then(|count| count.parse::<u64>().ok()).unwrap_or(1);
+    let sharing = label("nvidia.com/gpu.sharing-strategy").filter(|how| *how != "none").unwrap_or("shared");
+    let sum_of = |resource: &str| is_all.then(|| taken.iter().filter_map(|one| one.of.get(resource)).sum::<u64>());
+
+    let (mut whole, mut slices) = (Vec::new(), Vec::new());
+    for (resource, total) in all.into_iter().filter(|(_, total)| *total > 0) {
+        let given = sum_of(resource);
+        // With replicas, several pods are given the same GPU.
+        if is_whole(resource) && replicas > 1 {
+            let name = format!("{resource} ({}, {replicas} on one GPU)", shown(sharing));
+            slices.push(Slice { name, total, given });
+        } else if is_whole(resource) {
+            whole.push((total, given));
+        } else if is_part(resource) {
+            slices.push(Slice { name: shown(resource), total, given });
+        }
+    }
+    let of_claims = claims.of_node(&node.metadata.name);
+    whole.extend(of_claims.as_ref().map(|of_claims| (of_claims.total, of_claims.given)));
+    if whole.is_empty() && slices.is_empty() {
+        return None;
+    }
+    let given_to = given_to(taken, &node.metadata.name, claims);
+    let (state, is_open) = state(node);
+    let names = ["nvidia.com/gpu.product", "amd.com/gpu.product-name", "beta.amd.com/gpu.product-name"];
+    let gpu_name = names.iter().find_map(|name| label(name)).map(shown);
+    let gpu_memory = label("nvidia.com/gpu.memory").and_then(|mebibytes| mebibytes.parse().ok()).map(Bytes::mib);
+    let (named, size) = of_claims.map(|of_claims| (of_claims.gpu_name, of_claims.gpu_memory)).unwrap_or_default();
+    Some(Allotment {
+        // Where only parts are given out, no whole one is, which is not the same as a machine without GPUs.
+        gpus: whole.iter().map(|(total, _)| *total).reduce(u64::saturating_add),
+        given: whole.iter().map(|(_, given)| *given).reduce(|one, other| Some(one?.saturating_add(other?))).flatten(),
+        given_indices: None,
+        gpu_name: gpu_name.or(named),
+        state,
+        is_open,
+        gpu_memory_bytes: gpu_memory.or(size),
+        ram_bytes: None,
+        ram_given_bytes: None,
+        slices,
+        given_to,
+    })
+}
+
+/// The pods that have GPUs of a node, or parts of them.
+fn given_to(taken: &[&Taken], node: &str, claims: &Claims) -> Vec<Given> {
+    let mut given = Vec::new();
+    for one in taken {
+        let devices = claims.of_pod(&one.source, node);
+        let of_kind = |is_it: fn(&str) -> bool| -> Option<u64> {
+            one.of.iter().filter(|(name, _)| is_it(name)).map(|(_, count)| *count).reduce(u64::saturating_add)
+        };
+        let (whole, parts) = (of_kind(is_whole), of_kind(is_part));
+        let claimed = Some(devices.len() as u64).filter(|count| *count > 0);
+        if whole.or(parts).or(claimed).is_none_or(|count| count == 0) {
+            continue;
+        }
+        given.push(Given {
+            source: one.source.clone(),
+            gpus: match (whole, claimed) {
+                (Some(whole), Some(claimed)) => Some(whole.saturating_add(claimed)),
+                (whole, claimed) => whole.or(claimed),
+            },
+            devices,
+            ..Given::default()
+        });
+    }
+    given
+}
+
+/// The state in words, and whether pods that ask for GPUs may come.
+fn state(node: &Node) -> (String, bool) {
+    let ready = node.status.conditions.iter().flatten().find(|condition| condition.r#type == "Ready");
+    let mut words = match ready.map(|condition| condition.status.as_str()) {
+        Some("True") => vec!["Ready".to_owned()],
+        Some("False") => vec!["NotReady".to_owned()],
+        _ => vec!["Unknown".to_owned()],
+    };
+    let mut is_open = ready.is_some_and(|condition| condition.status == "True") && !node.spec.unschedulable;
+    if node.spec.unschedulable {
+        words.push("cordoned".to_owned());
+    }
+    for taint in node.spec.taints.iter().flatten() {
+        // A taint of the GPUs themselves only keeps away the pods that ask for none, and one for a cordon was said.
+        let keeps_away = taint.effect == "NoSchedule" || taint.effect == "NoExecute";
+        if keeps_away && !is_whole(&taint.key) && !taint.key.starts_with("node.kubernetes.io/") {
+            is_open = false;
+            let value = if taint.value.is_empty() { String::new() } else { format!("={}", taint.value) };
+            words.push(format!("taint {}", shown(&format!("{}{value}:{}", taint.key, taint.effect))));
+        }
+    }
+    words.truncate(8);
+    (words.join(", "), is_open)
+}
+
+/// What kubectl said about its failure, with what a person can do.
+pub fn said_by_kubectl(said: &str) -> Unavailable {
+    // Its log lines begin with a letter and the date; what it tells people comes last.
+    let line = said.lines().map(str::trim).rfind(|line| !line.is_empty());
+    let line = line.map(|line| line.trim_start_matches("error: ").trim_start_matches("Error from server "));
+    let Some(line) = line else { return Unavailable::new("kubectl failed without a message") };
+    let is_unset = line.contains("localhost:8080") || line.contains("no configuration has been provided");
+    let what_to_do = if is_unset {
+        Some("choose a cluster: kubectl config use-context NAME".to_owned())
+    } else if line.contains("must be logged in") || line.contains("Unauthorized") {
+        Some("log in to the cluster, then try kubectl get nodes".to_owned())
+    } else {
+        None
+    };
+    Unavailable { why: format!("kubectl: {}", shown(line)), what_to_do }
+}
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use serde_with::{DeserializeFromStr, SerializeDisplay};
 
+use super::Through;
 use crate::gpu::ProcessKey;
 use crate::memory::flags::quoted;
 
@@ -27,6 +28,11 @@ impl HostName {
     pub fn kill(&self, keys: &[ProcessKey]) -> String {
         let keys: Vec<String> = keys.iter().map(ProcessKey::to_string).collect();
         format!("ssh -t {} oomdoctor kill {}", quoted(&self.0), keys.join(" "))
+    }
+
+    /// Stands for all machines of a scheduler that names none of them.
+    pub fn of_scheduler(through: Through) -> HostName {
+        HostName(<&str>::from(through).to_owned())
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod kubernetes;
 mod prometheus;
+mod sampled;
 mod slurm;
 mod ssh;
 
@@ -21,7 +22,7 @@ pub(crate) fn read(asked: &Asked, sampling: &Sampling) -> Vec<HostReading> {
         let ways = [
             scope.spawn(|| ssh::read(asked, sampling)),
             scope.spawn(|| slurm::read(asked, sampling)),
-            scope.spawn(|| kubernetes::read(asked, sampling)),
+            scope.spawn(|| kubernetes::read(asked)),
             scope.spawn(|| prometheus::read(asked)),
         ];
         ways.into_iter().flat_map(|way| way.join().unwrap_or_default()).collect()

@@ -65,7 +65,7 @@ fn output_of_job(printed: &str) -> Result<Vec<Way>, String> {
 }
 
 /// The value of a field, up to the next one: a path may contain blanks.
-fn field<'r>(row: &'r str, name: &str) -> Option<&'r str> {
+pub(crate) fn field<'r>(row: &'r str, name: &str) -> Option<&'r str> {
     let (_, value) = row.split_once(name)?;
     let next = value.match_indices(' ').map(|(at, _)| at).find(|at| {
         let word = value.get(at + 1..).unwrap_or_default().split(['=', ' ']).next().unwrap_or_default();

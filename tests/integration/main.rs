@@ -47,6 +47,7 @@ mod sampler;
 #[path = "../advice/scenario.rs"]
 #[allow(dead_code, reason = "what a scenario expects is judged in tests/advice")]
 mod scenario;
+mod schedulers;
 mod seeds;
 mod session;
 mod sources;

@@ -1,64 +1,20 @@
 //! Logs that lie on this machine, with stand-ins for the programs that have them: what they print was recorded from the
 //! real ones.
 
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
-use std::process::{Command, Output};
 use std::{fs, str};
 
 use serde_json::Value;
-use tempfile::TempDir;
+
+use crate::support::stand_ins::Home;
 
 const FAILURE: &str = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of \
      23.65 GiB of which 1.06 GiB is free.";
 
-/// A home with programs of its own: nothing else is on the path but the shell's.
-struct Home(TempDir);
-
-impl Home {
-    fn new() -> Home {
-        let home = Home(tempfile::tempdir().unwrap());
-        fs::create_dir_all(home.at("bin")).unwrap();
-        fs::create_dir_all(home.at("work")).unwrap();
-        for name in ["sh", "cat", "sleep", "env", "touch"] {
-            let there =
-                ["/bin", "/usr/bin"].iter().map(|folder| PathBuf::from(folder).join(name)).find(|path| path.exists());
-            std::os::unix::fs::symlink(there.unwrap(), home.at(&format!("bin/{name}"))).unwrap();
-        }
-        home
-    }
-
-    fn at(&self, path: &str) -> PathBuf {
-        self.0.path().join(path)
-    }
-
-    /// A program that is this script of a shell; it leaves a file that says that it ran.
-    fn program(&self, name: &str, script: &str) -> &Home {
-        let path = self.at(&format!("bin/{name}"));
-        fs::write(&path, format!("#!/bin/sh\ntouch {}\n{script}\n", self.at(&format!("{name}-ran")).display()))
-            .unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        self
-    }
-
-    fn has_run(&self, name: &str) -> bool {
-        self.at(&format!("{name}-ran")).exists()
-    }
-
-    fn says(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
-        command.args(arguments).env_clear().current_dir(self.at("work"));
-        command.env("PATH", self.at("bin")).env("HOME", self.0.path());
-        command.env("XDG_CONFIG_HOME", self.at("none")).env("XDG_STATE_HOME", self.at("state"));
-        command.output().unwrap()
-    }
-
-    fn sources(&self, kinds: &[&str]) -> Vec<Value> {
-        let output = self.says(&[&["sources", "--json"], kinds].concat());
-        assert!(output.status.code().is_some_and(|code| code < 2), "{}", String::from_utf8_lossy(&output.stderr));
-        let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
-        printed["sources"].as_array().unwrap().clone()
-    }
+fn found(home: &Home, kinds: &[&str]) -> Vec<Value> {
+    let output = home.says(&[&["sources", "--json"], kinds].concat());
+    assert!(output.status.code().is_some_and(|code| code < 2), "{}", String::from_utf8_lossy(&output.stderr));
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    printed["sources"].as_array().unwrap().clone()
 }
 
 fn of_kind<'s>(sources: &'s [Value], kind: &str) -> Option<&'s Value> {
@@ -79,7 +35,7 @@ fn each_kind_is_found_and_each_id_that_is_printed_can_be_read() {
     home.program("systemctl", "case \"$*\" in *--user*list-units*) echo 'train.service loaded failed failed x';; *list-units*) echo 'ollama.service loaded active running y';; *show*) echo Result=exit-code;; esac");
     home.program("journalctl", &format!("case \"$*\" in *train*) echo '2026-11-23T12:00:00+0000 box train[7]: {FAILURE}';; *ollama*) echo fine;; *-k*) echo '2026-11-23T12:00:00+0000 box kernel: Out of memory: Killed process 4242 (python) total-vm:1kB, anon-rss:2kB, file-rss:0kB, shmem-rss:0kB';; esac"));
     fs::write(home.at("work/slurm-12.out"), FAILURE).unwrap();
-    let sources = home.sources(&[]);
+    let sources = found(&home, &[]);
     for kind in ["tmux", "docker", "user-unit", "kernel", "file"] {
         let source = of_kind(&sources, kind).unwrap_or_else(|| panic!("{kind} is not in {sources:#?}"));
         assert_eq!(source["oom"], "yes", "{source}");
@@ -108,9 +64,9 @@ fn nothing_beyond_this_machine_is_asked_unless_it_is_named() {
     let output = home.at("job.txt");
     fs::write(&output, FAILURE).unwrap();
     home.program("scontrol", &format!("echo 'JobId=12 JobState=FAILED StdErr={0} StdOut={0}'", output.display()));
-    home.sources(&[]);
+    found(&home, &[]);
     assert!(["kubectl", "sacct", "scontrol"].iter().all(|name| !home.has_run(name)));
-    let sources = home.sources(&["slurm", "pod"]);
+    let sources = found(&home, &["slurm", "pod"]);
     for id in ["slurm:12", "pod:ml/train-0"] {
         let source = sources.iter().find(|source| source["id"] == id).unwrap_or_else(|| panic!("{sources:#?}"));
         assert_eq!(source["oom"], "yes", "{source}");
@@ -123,10 +79,10 @@ fn what_cannot_be_asked_is_said_and_hides_nothing_else() {
     home.program("docker", "sleep 1000");
     home.program("podman", "echo 'permission denied' >&2; exit 125");
     fs::write(home.at("work/slurm-12.out"), FAILURE).unwrap();
-    let sources = home.sources(&[]);
+    let sources = found(&home, &[]);
     assert!(of_kind(&sources, "docker").unwrap()["unreadable_reason"].is_string(), "{sources:#?}");
-    assert!(of_kind(&home.sources(&["podman"]), "podman").unwrap()["unreadable_reason"].is_string());
-    assert!(of_kind(&home.sources(&["pod"]), "pod").unwrap()["unreadable_reason"].is_string(), "kubectl is not there");
+    assert!(of_kind(&found(&home, &["podman"]), "podman").unwrap()["unreadable_reason"].is_string());
+    assert!(of_kind(&found(&home, &["pod"]), "pod").unwrap()["unreadable_reason"].is_string(), "kubectl is not there");
     assert_eq!(sources[0]["kind"], "file");
 }
 
@@ -146,7 +102,7 @@ fn the_output_file_of_another_users_job_is_not_read() {
     // A file of root's, or under root of nobody's in particular: it is enough that it is not one's own.
     let others = ["/etc/passwd", "/proc/1/environ"].into_iter().find(|path| {
         use std::os::unix::fs::MetadataExt;
-        fs::metadata(path).is_ok_and(|there| there.uid() != fs::metadata(home.0.path()).unwrap().uid())
+        fs::metadata(path).is_ok_and(|there| there.uid() != fs::metadata(home.folder()).unwrap().uid())
     });
     let Some(path) = others else { return };
     home.program("scontrol", &format!("echo 'JobId=12 StdOut={path}'"));

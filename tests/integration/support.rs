@@ -6,6 +6,7 @@ pub mod fake_driver;
 pub mod machine;
 pub mod pty;
 pub mod schema;
+pub mod stand_ins;
 
 use std::time::{Duration, Instant};
 

@@ -104,7 +104,7 @@ fn a_machine_whose_gpus_are_all_given_stands_behind_one_with_less_room() {
     };
     let readings = [given(2, read("given", &[vec![]])), given(1, read("open", &[vec![of("bob", 6, 4)]]))];
     assert_eq!(order(&readings, &asked), ["open", "given"]);
-    let inside = Asked { job: Some("7".to_owned()), ..asked };
+    let inside = Asked { job: Some("7".parse().unwrap()), ..asked };
     assert_eq!(order(&readings, &inside), ["given", "open"], "inside of a job its GPUs are its own");
 }
 
