@@ -8,6 +8,8 @@ pub mod prometheus;
 pub mod slurm;
 pub mod ssh;
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use strum::IntoStaticStr;
@@ -88,6 +90,25 @@ pub struct Allotment {
     pub is_open: bool,
 }
 
+/// Who uses a GPU, where the source of a reading tells that without processes; or only that somebody does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct DeviceUser {
+    /// The position of the GPU in the snapshot's `devices`.
+    pub device: usize,
+    /// Such as "pod ml/llama-0 (train)" or "job 81234", harmless to print; null where nobody is named.
+    pub name: Option<String>,
+    /// Every look at the GPU in so many last seconds found it at 0 %, so it is idle for at least as long; null where it was
+    /// in use, or where nobody knows.
+    #[serde(rename = "idle_seconds", serialize_with = "seconds")]
+    #[schemars(with = "Option<u64>")]
+    pub idle_for: Option<Duration>,
+}
+
+/// An optional time in whole seconds.
+pub(crate) fn seconds<S: serde::Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    time.map(|time| time.as_secs()).serialize(serializer)
+}
+
 /// A machine as it was seen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostReading {
@@ -99,13 +120,18 @@ pub struct HostReading {
     pub through: Through,
     /// A reading, and a later one where there is one. Their names are harmless to print.
     pub seen: Result<(Box<Snapshot>, Option<Box<Snapshot>>), Unavailable>,
+    /// How old the oldest figure was when it was asked for, where another program had taken it before.
+    pub age: Option<Duration>,
+    /// Who uses its GPUs, where the source tells more than processes.
+    pub users: Vec<DeviceUser>,
     /// What a scheduler says of it.
     pub allotment: Option<Allotment>,
 }
 
 impl HostReading {
     pub fn unavailable(name: HostName, through: Through, why: Unavailable) -> HostReading {
-        HostReading { name, also: Vec::new(), boot_id: None, through, seen: Err(why), allotment: None }
+        let (also, users) = (Vec::new(), Vec::new());
+        HostReading { name, also, boot_id: None, through, seen: Err(why), age: None, users, allotment: None }
     }
 
     /// The last reading.
@@ -149,6 +175,7 @@ impl HostReading {
         self.boot_id = self.boot_id.take().or(other.boot_id);
         if self.snapshot().is_none() && other.seen.is_ok() {
             (self.seen, self.through) = (other.seen, other.through);
+            (self.age, self.users) = (other.age, other.users);
         }
         for name in std::iter::once(other.name).chain(other.also) {
             if name != self.name && !self.also.contains(&name) {

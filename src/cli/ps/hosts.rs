@@ -5,13 +5,14 @@ use std::process::ExitCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Watched;
 use super::json::Listing;
+use super::{UNKNOWN, Watched};
 use crate::cli::output::{pretty, print, refuse};
 use crate::cli::settings::Global;
-use crate::gpu::SCHEMA;
-use crate::hosts::{Allotment, Asked, HostReading, Through};
+use crate::gpu::{Device, Reading, SCHEMA};
+use crate::hosts::{Allotment, Asked, DeviceUser, HostReading, Through};
 use crate::runtime;
+use crate::units::Bytes;
 
 /// What `oomdoctor ps --json` prints for several machines.
 #[derive(Serialize, JsonSchema)]
@@ -35,6 +36,11 @@ struct HostListing<'a> {
     snapshot: Option<Listing<'a>>,
     /// Why it could not be read, and what to do about it; null where it could.
     unavailable: Option<String>,
+    /// How old the oldest figure was, where another program such as Prometheus had taken it before; null where the figures
+    /// were read just then, or where the age is unknown.
+    age_seconds: Option<u64>,
+    /// Who uses its GPUs, where the source tells that without processes.
+    users: &'a [DeviceUser],
     /// What a scheduler says of its GPUs; null where none was asked.
     allotment: Option<&'a Allotment>,
 }
@@ -64,6 +70,8 @@ fn listings<'a>(readings: &'a [HostReading], watched: &'a [Option<Watched>]) -> 
         through: reading.through,
         snapshot: watched.as_ref().map(Listing::of),
         unavailable: reading.seen.as_ref().err().map(ToString::to_string),
+        age_seconds: reading.age.map(|age| age.as_secs()),
+        users: &reading.users,
         allotment: reading.allotment.as_ref(),
     });
     Listings { schema: SCHEMA, hosts: hosts.collect() }
@@ -73,11 +81,32 @@ fn as_text(readings: &[HostReading]) -> String {
     let mut text = String::new();
     for reading in readings {
         let line = match &reading.seen {
-            Ok(_) => format!("{}: {} GPUs", reading.name, reading.snapshot().map_or(0, |seen| seen.devices.len())),
+            Ok(_) => {
+                let count = reading.snapshot().map_or(0, |seen| seen.devices.len());
+                let age = reading.age.map(|age| format!(", {} s old", age.as_secs())).unwrap_or_default();
+                format!("{}: {count} GPUs{age}", reading.name)
+            }
             Err(why) => format!("{}: {why}", reading.name),
         };
         text.push_str(&line);
         text.push('\n');
+        for (position, device) in reading.snapshot().iter().flat_map(|seen| &seen.devices).enumerate() {
+            text.push_str(&device_line(reading, position, device));
+        }
     }
     text
+}
+
+fn device_line(reading: &HostReading, position: usize, device: &Device) -> String {
+    let figure = |bytes: &Reading<Bytes>| bytes.value().map_or(UNKNOWN.to_owned(), Bytes::in_gib);
+    let memory = &device.memory;
+    let (used, free) = (figure(&memory.used_bytes), figure(&memory.free_bytes));
+    let name = device.name.known().map_or(UNKNOWN, String::as_str);
+    let mut line = format!("  GPU {} {name}: {used} GiB used, {free} GiB free\n", device.index);
+    for user in reading.users.iter().filter(|user| user.device == position) {
+        let name = user.name.as_deref().unwrap_or("in use by an unnamed process");
+        let idle = user.idle_for.map(|time| format!(", idle ≥ {} min", time.as_secs() / 60)).unwrap_or_default();
+        line.push_str(&format!("    {name}{idle}\n"));
+    }
+    line
 }

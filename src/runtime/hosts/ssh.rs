@@ -54,6 +54,8 @@ fn understood(host: &HostName, text: &[u8]) -> Option<HostReading> {
         boot_id: header.boot_id,
         through: Through::Ssh,
         seen: Ok((snapshots.next()?, snapshots.next())),
+        age: None,
+        users: Vec::new(),
         allotment: None,
     })
 }
