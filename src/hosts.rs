@@ -8,6 +8,7 @@ pub mod prometheus;
 pub mod slurm;
 pub mod ssh;
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -166,7 +167,9 @@ impl HostReading {
     /// The machine's own name where that was read, without its domain.
     fn own_name(&self) -> &str {
         let name = self.snapshot().map_or(self.name.as_str(), |snapshot| &snapshot.host.name);
-        name.split('.').next().unwrap_or(name)
+        // An address has no domain.
+        let is_address = name.parse::<IpAddr>().is_ok();
+        name.split('.').next().filter(|_| !is_address).unwrap_or(name)
     }
 
     /// Takes over what another reading of the same machine knows more.
@@ -206,6 +209,15 @@ mod tests {
         let names: Vec<&str> = machines.iter().map(|machine| machine.name.as_str()).collect();
         assert_eq!(names, ["gpu1", "gpu2", "gone"]);
         assert_eq!(machines[0].also, ["big".parse().unwrap()]);
+    }
+
+    #[test]
+    fn two_addresses_of_one_network_are_two_machines() {
+        let machines = merged(vec![
+            reading("10.0.0.3", None, Through::Prometheus),
+            reading("10.0.0.5", None, Through::Kubernetes),
+        ]);
+        assert_eq!(machines.len(), 2);
     }
 
     #[test]

@@ -18,9 +18,10 @@ impl HostName {
         &self.0
     }
 
-    /// The name that is nearest to a foreign text: `_` stands for each character that no name has.
+    /// The name that is nearest to a foreign text: `_` stands for each character that no name has, and for the `@` that would
+    /// choose a user.
     pub fn nearest(text: &str) -> HostName {
-        let part = |character| if is_part_of_a_name(character) { character } else { '_' };
+        let part = |character| if is_part_of_a_name(character) && character != '@' { character } else { '_' };
         let name: String = text.trim_start_matches('-').chars().take(LONGEST).map(part).collect();
         HostName(if name.is_empty() { "unknown".to_owned() } else { name })
     }
@@ -79,7 +80,9 @@ mod tests {
 
     #[test]
     fn the_nearest_name_is_always_a_name() {
-        for (text, name) in [("gpu1", "gpu1"), ("--x y/z\u{1b}", "x_y_z_"), ("", "unknown"), ("---", "unknown")] {
+        for (text, name) in
+            [("gpu1", "gpu1"), ("--x y/z\u{1b}", "x_y_z_"), ("root@a", "root_a"), ("", "unknown"), ("---", "unknown")]
+        {
             assert_eq!(HostName::nearest(text).as_str(), name);
             assert!(name.parse::<HostName>().is_ok());
         }

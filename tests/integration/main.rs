@@ -36,6 +36,7 @@ mod packaging;
 mod papers;
 #[path = "../stress/pids.rs"]
 mod pids;
+mod prometheus;
 mod recording;
 mod release;
 mod replay;

@@ -20,6 +20,8 @@ const WORTH_NAMING: Bytes = Bytes::gib(1);
 const IMPLAUSIBLE: f64 = (1_u64 << 50) as f64;
 /// A foreign name is shown up to so many characters.
 const LONGEST_NAME: usize = 120;
+/// No machine has more GPUs and MIG instances; more than these are left out.
+const MOST_GPUS: usize = 512;
 /// Samples of one scrape have the same time.
 const SAME_SCRAPE: f64 = 0.5;
 
@@ -199,7 +201,7 @@ impl Origin {
             !address.eq_ignore_ascii_case("localhost") && !address.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
         };
         Origin {
-            name: named.map(without_port).or(address).unwrap_or("unknown").to_owned(),
+            name: HostName::nearest(named.map(without_port).or(address).unwrap_or_default()).to_string(),
             is_address: named.is_none(),
             addresses: addresses.filter(leads_there).map(str::to_lowercase).collect(),
         }
@@ -281,8 +283,8 @@ struct Machines<'a> {
     machines: Vec<Machine<'a>>,
     /// The position of each by its names and addresses.
     positions: HashMap<String, usize>,
-    /// The GPUs that were taken, by UUID and MIG instance.
-    seen: BTreeSet<(String, Option<&'a str>)>,
+    /// The machine of each GPU that was taken, by UUID and MIG instance.
+    seen: HashMap<(String, Option<&'a str>), usize>,
 }
 
 struct Machine<'a> {
@@ -300,14 +302,15 @@ impl<'a> Machines<'a> {
 
     fn take(&mut self, card: Card<'a>) {
         let identity = (card.key.gpu.clone(), card.key.instance);
-        if card.key.is_uuid() && !self.seen.insert(identity) {
+        let seen = self.seen.get(&identity).filter(|_| card.key.is_uuid()).copied();
+        let position = seen.or_else(|| self.position(&card.origin)).unwrap_or(self.machines.len());
+        for name in std::iter::once(card.origin.name.to_lowercase()).chain(card.origin.addresses.iter().cloned()) {
+            self.positions.entry(name).or_insert(position);
+        }
+        if seen.is_some() {
             return;
         }
-        let position = self.position(&card.origin).unwrap_or(self.machines.len());
-        self.positions.insert(card.origin.name.to_lowercase(), position);
-        for address in &card.origin.addresses {
-            self.positions.entry(address.clone()).or_insert(position);
-        }
+        self.seen.insert(identity, position);
         match self.machines.get_mut(position) {
             Some(machine) => machine.take(card),
             None => self.machines.push(Machine { name: card.origin.name.clone(), cards: vec![card] }),
@@ -320,7 +323,8 @@ impl<'a> Machine<'a> {
     fn take(&mut self, card: Card<'a>) {
         let is_same =
             |other: &Card| other.key.instance == card.key.instance && index(other.labels) == index(card.labels);
-        if card.key.is_uuid() || !self.cards.iter().any(is_same) {
+        let is_new = card.key.is_uuid() || !self.cards.iter().any(is_same);
+        if is_new && self.cards.len() < MOST_GPUS {
             self.cards.push(card);
         }
     }
@@ -347,7 +351,7 @@ impl<'a> Machine<'a> {
         let name = HostName::nearest(&self.name);
         let snapshot = Snapshot {
             taken_at,
-            host: Host { name: self.name.clone(), ..Host::default() },
+            host: Host { name: clean(&self.name), ..Host::default() },
             driver: self.driver(context),
             devices,
             holders: Vec::new(),
@@ -472,7 +476,11 @@ impl Card<'_> {
             name: name.clone(),
             idle_for: context.idle.get(&(self.key.clone(), name.clone())).copied(),
         });
-        users.filter(|user| user.name.is_some() || user.idle_for.is_some() && is_worth_naming).collect()
+        let is_told = |user: &DeviceUser| match user.name {
+            Some(_) => true,
+            None => user.idle_for.is_some() && is_worth_naming && self.users.len() == 1,
+        };
+        users.filter(is_told).collect()
     }
 }
 
@@ -543,3 +551,6 @@ fn moment(seconds: f64) -> Option<WallTime> {
     let milliseconds = i64::try_from(whole(seconds * 1000.0)).ok()?;
     Timestamp::from_millisecond(milliseconds).ok().map(WallTime)
 }
+
+#[cfg(test)]
+mod tests;
