@@ -97,10 +97,7 @@ fn a_prefix_is_asked_and_nothing_compressed_is_asked_for() {
         for mut stream in listener.incoming().map_while(Result::ok) {
             let lines = BufReader::new(&stream).lines().map_while(Result::ok);
             let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
-            let body = match one_gpu(&head[0]) {
-                Reply::Told(body) => body,
-                _ => unreachable!(),
-            };
+            let Reply::Told(body) = one_gpu(&head[0]) else { continue };
             let _ = sender.send(head.join("\n").to_lowercase());
             let (one, other) = body.split_at(body.len() / 2);
             let chunks = format!("{:x}\r\n{one}\r\n{:x}\r\n{other}\r\n0\r\n\r\n", one.len(), other.len());

@@ -409,13 +409,20 @@ impl Card<'_> {
     fn index(&self, context: &Context) -> Option<u32> {
         let info = context.infos.get(&self.gpu_key()).copied();
         let counted = context.indices.get(&self.gpu_key()).copied();
-        index(self.labels).or_else(|| index(info?)).or(counted)
+        let index = index(self.labels).or_else(|| index(info?)).or(counted);
+        if self.is_rays_instance() { index.map(|index| index / 1000) } else { index }
+    }
+
+    /// Whether this is a MIG instance as Ray shows it: its index is 1000 times the GPU's plus its own, its name tells that.
+    fn is_rays_instance(&self) -> bool {
+        label(self.labels, &["GpuDeviceName"]).is_some_and(|name| name.contains(" MIG "))
     }
 
     fn device(&self, index: u32, machine: &Machine, context: &Context) -> Device {
         let is_split = |other: &Card| other.key.gpu == self.key.gpu && other.key.instance.is_some();
         let nature = match self.key.instance {
             Some(_) => Some(Nature::MigInstance),
+            None if self.is_rays_instance() => Some(Nature::MigInstance),
             None => machine.cards.iter().any(is_split).then_some(Nature::Split),
         };
         let name = self.told(&["modelName", "GpuDeviceName", "name", "gpu"], context);

@@ -209,7 +209,18 @@ fn all_smi_names_its_machine_and_tells_no_free_memory() {
     }
 }
 
-/// Ray 2.5x, python/ray/dashboard/modules/reporter; its unit is MiB, although it declares bytes.
+/// python/ray/dashboard/modules/reporter/gpu_providers.py of Ray, read in November 2026.
+#[test]
+fn rays_number_of_an_instance_holds_that_of_its_gpu() {
+    let labels = r#"ip="10.0.0.5",GpuIndex="2001",GpuDeviceName="NVIDIA A100-SXM4-40GB MIG 1g.5gb""#;
+    let text = format!("ray_node_gram_used{{{labels}}} 1024\nray_node_gpus_utilization{{{labels}}} -1");
+    let found = read(scraped(r#"job="ray",instance="10.0.0.5:44217""#, &text));
+    let device = &devices(&found[0])[0];
+    assert_eq!((device.index, device.nature), (2, Some(Nature::MigInstance)));
+    assert_eq!(device.utilization_percent, Reading::NotAvailable);
+}
+
+/// The same folder; the unit is MiB, although bytes are declared.
 #[test]
 fn ray_counts_in_mib_and_its_figures_add_up() {
     let labels = r#"ip="10.0.0.5",GpuIndex="0",GpuDeviceName="NVIDIA H100",SessionName="s",Version="2.53""#;
