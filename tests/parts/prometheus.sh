@@ -49,6 +49,7 @@ PAGES = {
         (1, "GPU-bbb", 500, 80000, 0, ""),
         (2, "GPU-ccc", 30000, 50500, 97, ',hpc_job="81234"'),
         (3, "GPU-ddd", 9000, 700, None, ',GPU_I_PROFILE="1g.10gb",GPU_I_ID="7"'),
+        (4, "GPU-ggg", 5000, 75500, 0, ""),
     ]),
     "/dcgm-honored": lambda: dcgm("hostname", "gpu-2", [(0, "GPU-eee", 1000, 80000, 3, POD), (1, "GPU-fff", 2000, 79000, 3, "")]),
     "/nvidia": lambda: [
@@ -112,15 +113,16 @@ scrape_configs:
 T
 promtool check config "$folder/prometheus.yml" >/dev/null
 
-# An hour in which two GPUs of gpu-1 did nothing, one of them with a pod.
+# An hour in which two GPUs of gpu-1 did nothing, one of them with a pod, and twenty minutes of a third.
 python3 - > "$folder/past.om" <<'P'
 import time
 now = int(time.time())
 target = 'job="dcgm",instance="10.0.0.1:9400",pod="dcgm-x",namespace="monitoring",container="exporter"'
 card = 'gpu="{0}",UUID="GPU-{1}",device="nvidia{0}",modelName="NVIDIA H100 80GB HBM3",Hostname="gpu-1",DCGM_FI_DRIVER_VERSION="570.124.06"'
 print("# TYPE DCGM_FI_DEV_GPU_UTIL gauge")
-for index, uuid, more in [(0, "aaa", ',exported_container="train",exported_namespace="ml",exported_pod="llama-0"'), (1, "bbb", "")]:
-    for at in range(now - 4200, now - 5, 15):
+pod = ',exported_container="train",exported_namespace="ml",exported_pod="llama-0"'
+for index, uuid, more, seconds in [(0, "aaa", pod, 4200), (1, "bbb", "", 4200), (4, "ggg", "", 1200)]:
+    for at in range(now - seconds, now - 5, 15):
         print(f"DCGM_FI_DEV_GPU_UTIL{{{target},{card.format(index, uuid)}{more}}} 0 {at}")
 print("# EOF")
 P
@@ -146,12 +148,12 @@ assert set(hosts) == {"gpu-1", "gpu-2", "10.0.0.3", "gpu-4", "10.0.0.5", "gpu-6"
 def gpus(host): return hosts[host]["snapshot"]["devices"]
 def users(host): return [(user["device"], user["name"], user["idle_seconds"]) for user in hosts[host]["users"]]
 first = gpus("gpu-1")
-assert [gpu["index"] for gpu in first] == [0, 1, 2, 3], first
+assert [gpu["index"] for gpu in first] == [0, 1, 2, 3, 4], first
 assert first[0]["memory"]["used_bytes"] == 70000 << 20 and first[0]["memory"]["total_bytes"] is None, first[0]
 assert first[2]["utilization_percent"] == 97, first[2]
 assert first[3]["nature"] == "mig-instance" and first[3]["utilization_percent"] == 50, first[3]
-# The exporter's own pod uses no GPU; GPU 1 is idle, too, but has nothing in use.
-assert users("gpu-1") == [(0, "pod ml/llama-0 (train)", 3600), (2, "job 81234", None)], users("gpu-1")
+# The exporter's own pod uses no GPU; GPU 1 is idle, too, but has nothing in use; nobody knows of GPU 4 an hour ago.
+assert users("gpu-1") == [(0, "pod ml/llama-0 (train)", 3600), (2, "job 81234", None), (4, None, 300)], users("gpu-1")
 assert users("gpu-2") == [(0, "pod ml/llama-0 (train)", None)], users("gpu-2")
 third = gpus("10.0.0.3")[0]
 assert third["uuid"].startswith("GPU-df6e") and third["memory"]["total_bytes"] == 8 << 30, third
