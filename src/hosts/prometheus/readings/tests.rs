@@ -1,3 +1,5 @@
+//! Owns the tests of the readings: what each exporter prints, joined with the labels that Prometheus adds, and any samples.
+
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
