@@ -10,6 +10,9 @@ pub mod prometheus;
 pub mod slurm;
 pub mod ssh;
 
+use std::net::IpAddr;
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use strum::IntoStaticStr;
@@ -164,6 +167,28 @@ impl Allotment {
     }
 }
 
+/// Who uses a GPU, where the source of a reading tells that without processes; or only that somebody does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct DeviceUser {
+    /// The position of the GPU in the snapshot's `devices`.
+    pub device: usize,
+    /// Such as "pod ml/llama-0 (train)" or "job 81234", harmless to print; null where nobody is named.
+    pub name: Option<String>,
+    /// Every look at the GPU in so many last seconds found it at 0 %, so it is idle for at least as long; null where it was
+    /// in use, or where nobody knows.
+    #[serde(rename = "idle_seconds", serialize_with = "seconds")]
+    #[schemars(with = "Option<u64>")]
+    pub idle_for: Option<Duration>,
+}
+
+/// An optional time in whole seconds.
+pub(crate) fn seconds<S: serde::Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    time.map(|time| time.as_secs()).serialize(serializer)
+}
+
+/// A reading and a later one where there is one, or why there is none.
+pub type Seen = Result<(Box<Snapshot>, Option<Box<Snapshot>>), Unavailable>;
+
 /// A machine as it was seen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostReading {
@@ -174,7 +199,11 @@ pub struct HostReading {
     pub boot_id: Option<String>,
     pub through: Through,
     /// A reading, and a later one where there is one. Their names are harmless to print.
-    pub seen: Result<(Box<Snapshot>, Option<Box<Snapshot>>), Unavailable>,
+    pub seen: Seen,
+    /// How old the oldest figure was when it was asked for, where another program had taken it before.
+    pub age: Option<Duration>,
+    /// Who uses its GPUs, where the source tells more than processes.
+    pub users: Vec<DeviceUser>,
     /// What a scheduler says of it.
     pub allotment: Option<Allotment>,
 }
@@ -188,7 +217,13 @@ impl Allotment {
 
 impl HostReading {
     pub fn unavailable(name: HostName, through: Through, why: Unavailable) -> HostReading {
-        HostReading { name, also: Vec::new(), boot_id: None, through, seen: Err(why), allotment: None }
+        HostReading::new(name, through, Err(why))
+    }
+
+    /// Without what only some sources tell.
+    pub fn new(name: HostName, through: Through, seen: Seen) -> HostReading {
+        let (also, users) = (Vec::new(), Vec::new());
+        HostReading { name, also, boot_id: None, through, seen, age: None, users, allotment: None }
     }
 
     /// The last reading.
@@ -231,7 +266,9 @@ impl HostReading {
     /// The machine's own name where that was read, without its domain.
     pub fn own_name(&self) -> &str {
         let name = self.snapshot().map_or(self.name.as_str(), |snapshot| &snapshot.host.name);
-        name.split('.').next().unwrap_or(name)
+        // An address has no domain.
+        let is_address = name.parse::<IpAddr>().is_ok();
+        name.split('.').next().filter(|_| !is_address).unwrap_or(name)
     }
 
     /// Takes over what another reading of the same machine knows more.
@@ -243,6 +280,7 @@ impl HostReading {
         self.boot_id = self.boot_id.take().or(other.boot_id);
         if self.snapshot().is_none() && other.seen.is_ok() {
             (self.seen, self.through) = (other.seen, other.through);
+            (self.age, self.users) = (other.age, other.users);
         }
         for name in std::iter::once(other.name).chain(other.also) {
             if name != self.name && !self.also.contains(&name) {
@@ -273,6 +311,15 @@ mod tests {
         let names: Vec<&str> = machines.iter().map(|machine| machine.name.as_str()).collect();
         assert_eq!(names, ["gpu1", "gpu2", "gone"]);
         assert_eq!(machines[0].also, ["big".parse().unwrap()]);
+    }
+
+    #[test]
+    fn two_addresses_of_one_network_are_two_machines() {
+        let machines = merged(vec![
+            reading("10.0.0.3", None, Through::Prometheus),
+            reading("10.0.0.5", None, Through::Kubernetes),
+        ]);
+        assert_eq!(machines.len(), 2);
     }
 
     #[test]

@@ -8,6 +8,7 @@ pub(crate) mod contract;
 #[cfg(not(target_os = "linux"))]
 mod events;
 pub(crate) mod host;
+pub(crate) mod http;
 #[cfg(target_os = "linux")]
 pub mod linux;
 #[cfg(not(target_os = "linux"))]

@@ -14,6 +14,9 @@ use crate::memory::flags::quoted;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, SerializeDisplay, DeserializeFromStr)]
 pub struct HostName(String);
 
+/// No name of a machine is longer.
+const LONGEST: usize = 253;
+
 impl HostName {
     pub fn as_str(&self) -> &str {
         &self.0
@@ -34,6 +37,18 @@ impl HostName {
     pub fn of_scheduler(through: Through) -> HostName {
         HostName(<&str>::from(through).to_owned())
     }
+
+    /// The name that is nearest to a foreign text: `_` stands for each character that no name has, and for the `@` that would
+    /// choose a user.
+    pub fn nearest(text: &str) -> HostName {
+        let part = |character| if is_part_of_a_name(character) && character != '@' { character } else { '_' };
+        let name: String = text.trim_start_matches('-').chars().take(LONGEST).map(part).collect();
+        HostName(if name.is_empty() { "unknown".to_owned() } else { name })
+    }
+}
+
+fn is_part_of_a_name(character: char) -> bool {
+    character.is_alphanumeric() || "._-@:[]%".contains(character)
 }
 
 impl fmt::Display for HostName {
@@ -47,7 +62,6 @@ impl FromStr for HostName {
 
     /// Fails on what `ssh` or `scontrol` would not take for one name.
     fn from_str(text: &str) -> Result<HostName, String> {
-        let is_part_of_a_name = |character: char| character.is_alphanumeric() || "._-@:[]%".contains(character);
         if text.is_empty() || text.starts_with('-') || !text.chars().all(is_part_of_a_name) {
             return Err("give the name of a machine, as `ssh` takes it".to_owned());
         }
@@ -81,6 +95,16 @@ mod tests {
         }
         for text in ["gpu1", "ada@gpu-1.lab.example", "[::1]", "10.0.0.7", "größe"] {
             assert!(text.parse::<HostName>().is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_name_is_always_a_name() {
+        for (text, name) in
+            [("gpu1", "gpu1"), ("--x y/z\u{1b}", "x_y_z_"), ("root@a", "root_a"), ("", "unknown"), ("---", "unknown")]
+        {
+            assert_eq!(HostName::nearest(text).as_str(), name);
+            assert!(name.parse::<HostName>().is_ok());
         }
     }
 

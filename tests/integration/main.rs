@@ -38,6 +38,7 @@ mod packaging;
 mod papers;
 #[path = "../stress/pids.rs"]
 mod pids;
+mod prometheus;
 mod recording;
 mod release;
 mod replay;

@@ -12,7 +12,7 @@ use crate::cli::output::{pretty, print, refuse};
 use crate::cli::settings::Global;
 use crate::cli::watched::Watched;
 use crate::gpu::SCHEMA;
-use crate::hosts::{Allotment, Asked, HostReading, Through};
+use crate::hosts::{Allotment, Asked, DeviceUser, HostReading, Through};
 use crate::platform::here;
 use crate::runtime;
 use crate::units::WallTime;
@@ -39,6 +39,11 @@ struct HostListing<'a> {
     snapshot: Option<Listing<'a>>,
     /// Why it could not be read, and what to do about it; null where it could.
     unavailable: Option<String>,
+    /// How old the oldest figure was, where another program such as Prometheus had taken it before; null where the figures
+    /// were read just then, or where the age is unknown.
+    age_seconds: Option<u64>,
+    /// Who uses its GPUs, where the source tells that without processes.
+    users: &'a [DeviceUser],
     /// What a scheduler says of its GPUs; null where none was asked.
     allotment: Option<&'a Allotment>,
 }
@@ -65,6 +70,8 @@ fn listings<'a>(readings: &'a [HostReading], watched: &'a [Option<Watched>]) -> 
         through: reading.through,
         snapshot: watched.as_ref().map(Listing::of),
         unavailable: reading.seen.as_ref().err().map(ToString::to_string),
+        age_seconds: reading.age.map(|age| age.as_secs()),
+        users: &reading.users,
         allotment: reading.allotment.as_ref(),
     });
     Listings { schema: SCHEMA, hosts: hosts.collect() }

@@ -1,5 +1,4 @@
-//! Owns asking a process's own program to release memory, over HTTP on this machine and nowhere else: no proxy, no
-//! redirect, a time-out, a cap on what is read. Before each request the target must still be that process, and the
+//! Owns asking a process's own program to release memory, over HTTP on this machine and nowhere else. Before each request the target must still be that process, and the
 //! port must be its program's own. What is asked and what answers mean is `advice::release`.
 
 use std::io::{self, Read};
@@ -13,7 +12,7 @@ use super::procfs::{ProcError, Procfs};
 use crate::advice::release::{Answer, Door, Loopback, Method, Release, Request};
 use crate::gpu::ProcessKey;
 use crate::platform::processes::Note;
-use crate::platform::regular;
+use crate::platform::{http, regular};
 use crate::text::harmless;
 
 /// How long one request may take in all.
@@ -96,18 +95,11 @@ struct Server {
 
 impl Server {
     fn of(door: &Door, time_out: Duration) -> Result<Server, String> {
-        let config = Agent::config_builder()
-            .proxy(None)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .http_status_as_error(false)
-            .timeout_global(Some(time_out))
-            .user_agent(concat!("oomdoctor/", env!("CARGO_PKG_VERSION")));
         let (at, prefix, token) = match door {
             Door::Port(at) => (*at, String::new(), None),
             Door::Notebook { runtime, server, .. } => notebook(runtime, *server)?,
         };
-        Ok(Server { at, base: format!("http://{at}{prefix}"), token, agent: config.build().into() })
+        Ok(Server { at, base: format!("http://{at}{prefix}"), token, agent: http::agent(time_out) })
     }
 
     fn send(&self, request: &Request) -> Result<Answer, String> {
@@ -125,9 +117,7 @@ impl Server {
             }
         };
         let mut answer = answer.map_err(|error| self.trouble(&error))?;
-        let mut body = Vec::new();
-        let read = answer.body_mut().as_reader().take(LONGEST_ANSWER).read_to_end(&mut body);
-        read.map_err(|error| self.trouble(&error.into()))?;
+        let body = http::body(&mut answer, LONGEST_ANSWER).map_err(|error| self.trouble(&error))?;
         Ok(Answer { status: answer.status().as_u16(), body: String::from_utf8_lossy(&body).into_owned() })
     }
 

@@ -88,7 +88,7 @@ fn look_into(name: &PodName) -> Result<HostReading, Unavailable> {
     let known = known.unwrap_or_else(|| Allotment { state: "unknown".to_owned(), ..Allotment::default() });
     let seen = look_inside(&looked_at, &host);
     let allotment = Some(Allotment { given_to: vec![looked_at.given], ..known });
-    Ok(HostReading { name: host, also: Vec::new(), boot_id: None, through: Through::Kubernetes, seen, allotment })
+    Ok(HostReading { allotment, ..HostReading::new(host, Through::Kubernetes, seen) })
 }
 
 /// The GPUs that a container sees, as its `nvidia-smi` prints them.

@@ -1,8 +1,103 @@
-//! Owns asking a Prometheus server for the machines that it watches.
+//! Owns asking a Prometheus server of this machine: a few queries, one after the other, all with one deadline and all as of
+//! the moment at which the first was evaluated.
 
-use crate::hosts::{Asked, HostReading};
+use std::time::{Duration, Instant};
+
+use crate::hosts::prometheus::Server;
+use crate::hosts::prometheus::answer::{Told, understood};
+use crate::hosts::prometheus::families::{WINDOWS, current, idle, silent, taken, targets};
+use crate::hosts::prometheus::readings::{Answers, readings};
+use crate::hosts::{Asked, HostName, HostReading, Through, Unavailable};
+use crate::platform::http;
+use crate::text::harmless;
+
+/// A server of some hundred machines answers within a second.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// More than the figures of some thousand GPUs.
+const LONGEST_ANSWER: u64 = 32 << 20;
 
 /// The machines that are asked for; empty where none are.
-pub(super) fn read(_asked: &Asked) -> Vec<HostReading> {
-    Vec::new()
+pub(super) fn read(asked: &Asked) -> Vec<HostReading> {
+    let Some(server) = &asked.prometheus else { return Vec::new() };
+    let unavailable =
+        |why: Unavailable| HostReading::unavailable(HostName::nearest(&server.authority), Through::Prometheus, why);
+    match ask(server) {
+        Ok((mut readings, warnings)) => {
+            let warning = |text| unavailable(Unavailable::new(format!("its answer may lack something: {text}")));
+            readings.extend(warnings.into_iter().take(1).map(warning));
+            readings
+        }
+        Err(why) => vec![unavailable(why)],
+    }
+}
+
+/// The readings, and what the server says is missing from them.
+fn ask(server: &Server) -> Result<(Vec<HostReading>, Vec<String>), Unavailable> {
+    let connection = Connection { server, due: Instant::now() + PATIENCE };
+    let told = connection.query(&current(), None)?;
+    let evaluated = told.samples.first().map(|sample| sample.evaluated);
+    let mut answers = Answers { current: told.samples, ..Answers::default() };
+    // Without the rest less is known, but nothing is wrong: an old server may lack a function.
+    let more = |query: String| connection.query(&query, evaluated).map(|told| told.samples).unwrap_or_default();
+    if evaluated.is_some() {
+        let names: std::collections::BTreeSet<&str> =
+            answers.current.iter().map(|sample| sample.metric.as_str()).collect();
+        let is_there = |name: &str| names.contains(name);
+        let (taken, targets) = (more(taken(is_there)), more(targets(is_there)));
+        let idle = WINDOWS.map(|window| (window, more(idle(window, is_there)))).into();
+        answers = Answers { taken, targets, idle, ..answers };
+    }
+    answers.silent = more(silent());
+    let readings = readings(&answers);
+    if readings.is_empty() {
+        return Err(Unavailable {
+            why: "it has no figures of GPUs".to_owned(),
+            what_to_do: Some("dcgm-exporter, nvidia_gpu_exporter, all-smi and Ray are understood".to_owned()),
+        });
+    }
+    Ok((readings, told.warnings))
+}
+
+struct Connection<'a> {
+    server: &'a Server,
+    due: Instant,
+}
+
+impl Connection<'_> {
+    /// Asks for an instant vector, as of this time of the server's clock.
+    fn query(&self, query: &str, at: Option<f64>) -> Result<Told, Unavailable> {
+        let left = self.due.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(late());
+        }
+        let Server { authority, path } = self.server;
+        let get = http::agent(left).get(format!("http://{authority}{path}/api/v1/query")).query("query", query);
+        let get = at.iter().fold(get, |get, at| get.query("time", format!("{at:.3}")));
+        let mut answer = get.call().map_err(|error| self.trouble(&error))?;
+        let body = http::body(&mut answer, LONGEST_ANSWER + 1).map_err(|error| self.trouble(&error))?;
+        if body.len() as u64 > LONGEST_ANSWER {
+            return Err(Unavailable::new(format!("its answer is longer than {} MiB", LONGEST_ANSWER >> 20)));
+        }
+        let moved_to = answer.headers().get("location").and_then(|to| to.to_str().ok());
+        understood(answer.status().as_u16(), moved_to, &body)
+    }
+
+    fn trouble(&self, error: &ureq::Error) -> Unavailable {
+        let is_refused =
+            matches!(error, ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused);
+        match error {
+            _ if is_refused => Unavailable {
+                why: "nothing listens there (connection refused)".to_owned(),
+                what_to_do: Some("start the tunnel: `ssh -N -L` or `kubectl port-forward`".to_owned()),
+            },
+            ureq::Error::Timeout(_) => late(),
+            other => {
+                Unavailable::new(format!("it does not answer as a web server does ({})", harmless(&other.to_string())))
+            }
+        }
+    }
+}
+
+fn late() -> Unavailable {
+    Unavailable::new(format!("it did not answer within {} s", PATIENCE.as_secs()))
 }

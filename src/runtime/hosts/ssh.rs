@@ -242,14 +242,8 @@ struct Seen {
 impl Seen {
     /// As the reading of this machine, with a later one where there is one.
     fn of(self, name: HostName, later: Option<Seen>) -> HostReading {
-        HostReading {
-            name,
-            also: Vec::new(),
-            boot_id: self.boot_id,
-            through: self.through,
-            seen: Ok((self.snapshot, later.map(|later| later.snapshot))),
-            allotment: None,
-        }
+        let seen = Ok((self.snapshot, later.map(|later| later.snapshot)));
+        HostReading { boot_id: self.boot_id, ..HostReading::new(name, self.through, seen) }
     }
 }
 
