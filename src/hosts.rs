@@ -29,13 +29,13 @@ pub struct Asked {
     /// Whether this program may be copied to a machine that has none.
     pub send: bool,
     /// The nodes of Slurm; of one partition where that is named.
-    pub slurm: Option<Option<slurm::Partition>>,
+    pub slurm: Option<Option<name::Partition>>,
     /// A running job of Slurm to look into.
-    pub job: Option<slurm::JobId>,
+    pub job: Option<name::JobId>,
     /// The nodes and pods of Kubernetes.
     pub kubernetes: bool,
     /// A pod to look into: its namespace and its name.
-    pub pod: Option<kubernetes::PodName>,
+    pub pod: Option<name::PodName>,
     /// A Prometheus server.
     pub prometheus: Option<prometheus::Server>,
     /// Whether other people's command lines are told whole.

@@ -6,9 +6,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::settings::Global;
-use crate::hosts::kubernetes::PodName;
+use crate::hosts::name::{JobId, Partition, PodName};
 use crate::hosts::prometheus::Server;
-use crate::hosts::slurm::{JobId, Partition};
 use crate::hosts::{Asked, HostName, name};
 use crate::platform::regular;
 

@@ -2,52 +2,25 @@
 //! Formats: kubernetes.io/docs/reference/kubernetes-api (Node, Pod, ResourceClaim, ResourceSlice v1), labels of
 //! github.com/NVIDIA/k8s-device-plugin and gpu-feature-discovery (2026-11-23); tried with kubectl 1.32.4.
 
+mod answer;
 mod claims;
 mod pod;
 mod requests;
 
 use std::collections::BTreeMap;
-use std::str::FromStr;
 
 use serde::Deserialize;
 use serde_json::Value;
 
+pub use self::answer::said_by_kubectl;
+use self::answer::{List, Metadata, count, read, shown, source_of};
 pub use self::claims::Claims;
 pub use self::pod::{LookedAt, as_reading, no_exec, pod};
 use self::requests::{is_part, is_whole, requested};
+use super::name::{PodName, is_name_of_kubernetes};
 use super::nvidia_smi::GPUS;
 use super::{Allotment, Given, HostName, HostReading, Slice, Through, Unavailable};
-use crate::text::harmless;
 use crate::units::Bytes;
-
-/// Enough of a name or a message to be understood.
-const MOST_SHOWN: usize = 120;
-
-/// Names a pod; without a namespace, in the one of the context.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PodName {
-    pub namespace: Option<String>,
-    pub name: String,
-}
-
-impl FromStr for PodName {
-    type Err = String;
-
-    /// Fails if a part is not a name of Kubernetes.
-    fn from_str(text: &str) -> Result<PodName, String> {
-        let (namespace, name) = text.split_once('/').map_or((None, text), |(space, name)| (Some(space), name));
-        if !is_name(name) || !namespace.is_none_or(is_name) {
-            return Err("give NAMESPACE/POD".to_owned());
-        }
-        Ok(PodName { namespace: namespace.map(str::to_owned), name: name.to_owned() })
-    }
-}
-
-/// Whether Kubernetes could have given this name. It becomes an argument of kubectl, so it is no option.
-fn is_name(name: &str) -> bool {
-    let is_part = |character: char| character.is_ascii_alphanumeric() || "-.".contains(character);
-    !name.is_empty() && name.len() <= 253 && !name.starts_with('-') && name.chars().all(is_part)
-}
 
 fn argv(parts: &[&str]) -> Vec<String> {
     ["kubectl"].iter().chain(parts).map(|part| (*part).to_owned()).collect()
@@ -105,19 +78,6 @@ pub fn exec_argv(pod: &LookedAt, container: &str) -> Vec<String> {
     argv(&[&["exec", "-n", &pod.namespace, &pod.name, "-c", container, "--"], &smi[..]].concat())
 }
 
-#[derive(Debug, Deserialize)]
-struct List<T> {
-    items: Option<Vec<T>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Metadata {
-    name: String,
-    namespace: String,
-    labels: Option<BTreeMap<String, String>>,
-}
-
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Node {
@@ -155,20 +115,6 @@ struct Condition {
     status: String,
 }
 
-fn read<'t, T: Deserialize<'t>>(printed: &'t str) -> Result<T, Unavailable> {
-    serde_json::from_str(printed)
-        .map_err(|error| Unavailable::new(format!("what kubectl printed is not clear: {}", shown(&error.to_string()))))
-}
-
-fn shown(text: &str) -> String {
-    harmless(text).chars().take(MOST_SHOWN).collect()
-}
-
-/// A count of devices as Kubernetes writes it; memory and the like have units, devices don't.
-fn count(quantity: &Value) -> Option<u64> {
-    quantity.as_u64().or_else(|| quantity.as_str()?.parse().ok())
-}
-
 /// What a pod takes of the node that it is on.
 struct Taken {
     node: String,
@@ -190,11 +136,6 @@ impl Pods {
         let taken = list.items.unwrap_or_default().iter().filter_map(taken).collect();
         Ok(Pods { taken, is_all })
     }
-}
-
-fn source_of(metadata: &Metadata) -> Option<String> {
-    let is_named = is_name(&metadata.namespace) && is_name(&metadata.name);
-    is_named.then(|| format!("pod:{}/{}", metadata.namespace, metadata.name))
 }
 
 fn taken(pod: &pod::Pod) -> Option<Taken> {
@@ -225,7 +166,9 @@ pub fn nodes(
     let mut readings = Vec::new();
     for node in list.items.unwrap_or_default() {
         let name = node.metadata.name.as_str();
-        let Some(host) = Some(name).filter(|name| is_name(name)).and_then(|name| name.parse::<HostName>().ok()) else {
+        let Some(host) =
+            Some(name).filter(|name| is_name_of_kubernetes(name)).and_then(|name| name.parse::<HostName>().ok())
+        else {
             continue;
         };
         let taken = of_node.get(name).map(Vec::as_slice).unwrap_or_default();
@@ -347,23 +290,6 @@ fn state(node: &Node) -> (String, bool) {
     }
     words.truncate(8);
     (words.join(", "), is_open)
-}
-
-/// What kubectl said about its failure, with what a person can do.
-pub fn said_by_kubectl(said: &str) -> Unavailable {
-    // Its log lines begin with a letter and the date; what it tells people comes last.
-    let line = said.lines().map(str::trim).rfind(|line| !line.is_empty());
-    let line = line.map(|line| line.trim_start_matches("error: ").trim_start_matches("Error from server "));
-    let Some(line) = line else { return Unavailable::new("kubectl failed without a message") };
-    let is_unset = line.contains("localhost:8080") || line.contains("no configuration has been provided");
-    let what_to_do = if is_unset {
-        Some("choose a cluster: kubectl config use-context NAME".to_owned())
-    } else if line.contains("must be logged in") || line.contains("Unauthorized") {
-        Some("log in to the cluster, then try kubectl get nodes".to_owned())
-    } else {
-        None
-    };
-    Unavailable { why: format!("kubectl: {}", shown(line)), what_to_do }
 }
 
 #[cfg(test)]

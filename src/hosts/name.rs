@@ -1,4 +1,4 @@
-//! Owns the names of machines as a person, `~/.ssh/config` or a scheduler writes them. A name becomes an argument of another
+//! Owns the names of machines, jobs and pods as a person, `~/.ssh/config` or a scheduler writes them. A name becomes an argument of another
 //! program, so one that could be taken for an option is refused.
 
 use std::fmt;
@@ -6,7 +6,6 @@ use std::str::FromStr;
 
 use serde_with::{DeserializeFromStr, SerializeDisplay};
 
-use super::Through;
 use crate::gpu::ProcessKey;
 use crate::memory::flags::quoted;
 
@@ -34,8 +33,8 @@ impl HostName {
     }
 
     /// Stands for all machines of a scheduler that names none of them.
-    pub fn of_scheduler(through: Through) -> HostName {
-        HostName(<&str>::from(through).to_owned())
+    pub fn of_scheduler(scheduler: &'static str) -> HostName {
+        HostName(scheduler.to_owned())
     }
 
     /// The name that is nearest to a foreign text: `_` stands for each character that no name has, and for the `@` that would
@@ -82,6 +81,83 @@ pub fn listed(text: &str) -> Result<Vec<HostName>, String> {
         }
     }
     Ok(names)
+}
+
+/// The number of a job, such as 4711, 4711_3 of an array or 4711+1 of a heterogeneous one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobId(String);
+
+impl JobId {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for JobId {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<JobId, String> {
+        let is_part = |character: char| character.is_ascii_digit() || "_+".contains(character);
+        let is_a_job = text.starts_with(|first: char| first.is_ascii_digit()) && text.chars().all(is_part);
+        if !is_a_job || text.len() > 40 {
+            return Err("give the number of a job, such as 4711 or 4711_3".to_owned());
+        }
+        Ok(JobId(text.to_owned()))
+    }
+}
+
+/// The name of a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partition(String);
+
+impl Partition {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Partition {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Partition, String> {
+        let is_part = |character: char| character.is_alphanumeric() || "._-".contains(character);
+        if text.is_empty() || text.starts_with('-') || !text.chars().all(is_part) {
+            return Err("give the name of a partition".to_owned());
+        }
+        Ok(Partition(text.to_owned()))
+    }
+}
+
+/// Names a pod; without a namespace, in the one of the context.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodName {
+    pub namespace: Option<String>,
+    pub name: String,
+}
+
+impl FromStr for PodName {
+    type Err = String;
+
+    /// Fails if a part is not a name of Kubernetes.
+    fn from_str(text: &str) -> Result<PodName, String> {
+        let (namespace, name) = text.split_once('/').map_or((None, text), |(space, name)| (Some(space), name));
+        if !is_name_of_kubernetes(name) || !namespace.is_none_or(is_name_of_kubernetes) {
+            return Err("give NAMESPACE/POD".to_owned());
+        }
+        Ok(PodName { namespace: namespace.map(str::to_owned), name: name.to_owned() })
+    }
+}
+
+/// Whether Kubernetes could have given this name. It becomes an argument of kubectl, so it is no option.
+pub(super) fn is_name_of_kubernetes(name: &str) -> bool {
+    let is_part = |character: char| character.is_ascii_alphanumeric() || "-.".contains(character);
+    !name.is_empty() && name.len() <= 253 && !name.starts_with('-') && name.chars().all(is_part)
 }
 
 #[cfg(test)]

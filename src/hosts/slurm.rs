@@ -2,9 +2,7 @@
 //! changes its shape from version to version (`job_state` became a list in 23.11, `nodes` an object in 24.05).
 //! Formats: slurm.schedmd.com/scontrol.html, srun.html, gres.html; tried with 22.05.8 (2026-11-23).
 
-use std::fmt;
-use std::str::FromStr;
-
+use super::name::{JobId, Partition};
 use super::{Allotment, Given, HostName, Slice, Unavailable};
 use crate::source::slurm::field;
 use crate::text::harmless;
@@ -18,57 +16,6 @@ const MOST_GPUS: u32 = 1024;
 const MOST_SHOWN: usize = 120;
 /// No name of a machine, with its ranges, is so long.
 const LONGEST_NAME: usize = 1024;
-
-/// The number of a job, such as 4711, 4711_3 of an array or 4711+1 of a heterogeneous one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JobId(String);
-
-impl JobId {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for JobId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl FromStr for JobId {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<JobId, String> {
-        let is_part = |character: char| character.is_ascii_digit() || "_+".contains(character);
-        let is_a_job = text.starts_with(|first: char| first.is_ascii_digit()) && text.chars().all(is_part);
-        if !is_a_job || text.len() > 40 {
-            return Err("give the number of a job, such as 4711 or 4711_3".to_owned());
-        }
-        Ok(JobId(text.to_owned()))
-    }
-}
-
-/// The name of a partition.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Partition(String);
-
-impl Partition {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for Partition {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Partition, String> {
-        let is_part = |character: char| character.is_alphanumeric() || "._-".contains(character);
-        if text.is_empty() || text.starts_with('-') || !text.chars().all(is_part) {
-            return Err("give the name of a partition".to_owned());
-        }
-        Ok(Partition(text.to_owned()))
-    }
-}
 
 fn argv(parts: &[&str]) -> Vec<String> {
     parts.iter().map(|part| (*part).to_owned()).collect()
@@ -115,7 +62,7 @@ impl Node {
     /// Notes that a partition in this state gives out nothing of it.
     pub fn closed_by(&mut self, partition: &Partition, state: &str) {
         self.allotment.is_open = false;
-        self.allotment.state = format!("{}, partition {} {}", self.allotment.state, partition.0, shown(state));
+        self.allotment.state = format!("{}, partition {} {}", self.allotment.state, partition.as_str(), shown(state));
     }
 }
 
@@ -440,7 +387,7 @@ pub fn why_no_step(said: &str) -> Unavailable {
         return Unavailable::new("Slurm lets only the owner look into this job");
     }
     if has("Invalid job id") || has("Job/step already completing or completed") {
-        return Unavailable::new("the job has ended");
+        return Unavailable::new("the job ended");
     }
     said_by("srun", said)
 }

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{List, Metadata, is_name, read, shown};
+use super::answer::{List, Metadata, read, shown};
+use crate::hosts::name::is_name_of_kubernetes;
 use crate::units::Bytes;
 
 /// A device's pool and name: names are unique in a pool only.
@@ -168,7 +169,9 @@ impl Claims {
     fn take_claim(&mut self, claim: ResourceClaim) {
         let namespace = &claim.metadata.namespace;
         let consumers = claim.status.reserved_for.unwrap_or_default();
-        let pods = consumers.iter().filter(|one| one.resource == "pods" && is_name(&one.name) && is_name(namespace));
+        let pods = consumers.iter().filter(|one| {
+            one.resource == "pods" && is_name_of_kubernetes(&one.name) && is_name_of_kubernetes(namespace)
+        });
         let pods: BTreeSet<String> = pods.map(|one| format!("pod:{namespace}/{}", one.name)).collect();
         let results = claim.status.allocation.and_then(|allocation| allocation.devices.results).unwrap_or_default();
         for result in results {

@@ -1,12 +1,11 @@
 //! Owns what Kubernetes says of one pod: where it runs, how its containers are, and why none of them can be looked into.
 
-use std::collections::BTreeMap;
-
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::answer::{ContainerSpec, Metadata, PodSpec, read, said_by_kubectl, shown, source_of};
 use super::requests::{is_part, is_whole, requested};
-use super::{Metadata, is_name, read, said_by_kubectl, shown, source_of};
+use crate::hosts::name::is_name_of_kubernetes;
 use crate::hosts::{Container, End, Given, HostName, Unavailable};
 use crate::units::WallTime;
 
@@ -16,29 +15,6 @@ pub(super) struct Pod {
     pub metadata: Metadata,
     pub spec: PodSpec,
     status: PodStatus,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(super) struct PodSpec {
-    node_name: Option<String>,
-    pub containers: Option<Vec<ContainerSpec>>,
-    pub init_containers: Option<Vec<ContainerSpec>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(super) struct ContainerSpec {
-    name: String,
-    pub restart_policy: Option<String>,
-    pub resources: Resources,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Resources {
-    pub limits: Option<BTreeMap<String, Value>>,
-    pub requests: Option<BTreeMap<String, Value>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -81,7 +57,7 @@ impl Pod {
     }
 
     pub(super) fn node(&self) -> Option<&str> {
-        self.spec.node_name.as_deref().filter(|node| is_name(node))
+        self.spec.node_name.as_deref().filter(|node| is_name_of_kubernetes(node))
     }
 }
 
@@ -135,7 +111,8 @@ pub fn pod(printed: &str) -> Result<LookedAt, Unavailable> {
     let statuses = || status.container_statuses.iter().flatten();
     let containers = status.init_container_statuses.iter().flatten().chain(statuses()).map(Status::told).collect();
     let is_running = |name: &str| statuses().any(|status| status.name == name && status.state.running.is_some());
-    let running = || pod.spec.containers.iter().flatten().filter(|one| is_name(&one.name) && is_running(&one.name));
+    let running =
+        || pod.spec.containers.iter().flatten().filter(|one| is_name_of_kubernetes(&one.name) && is_running(&one.name));
     let container = running().find(|one| one.asks_for_gpus()).or_else(|| running().next()).map(|one| one.name.clone());
     let reason = status.reason.as_ref().map(|reason| format!(" ({})", shown(reason))).unwrap_or_default();
     Ok(LookedAt {

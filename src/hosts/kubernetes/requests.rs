@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::count;
-use super::pod::{ContainerSpec, PodSpec};
+use super::answer::{ContainerSpec, PodSpec, count};
 
 /// Whether a unit of this resource is a whole GPU.
 pub(super) fn is_whole(resource: &str) -> bool {

@@ -1,10 +1,12 @@
+//! Owns the tests of what Kubernetes says.
+
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::json as answer;
 
 use super::*;
 
 fn node_of(name: &str, allocatable: Value, labels: Value, spec: Value) -> Value {
-    json!({
+    answer!({
         "metadata": {"name": name, "labels": labels, "creationTimestamp": null},
         "spec": spec,
         "status": {"allocatable": allocatable, "conditions": [
@@ -14,7 +16,7 @@ fn node_of(name: &str, allocatable: Value, labels: Value, spec: Value) -> Value 
 }
 
 fn pod_on(node: &str, name: &str, gpus: &str) -> Value {
-    json!({
+    answer!({
         "metadata": {"namespace": "ml", "name": name},
         "spec": {"nodeName": node, "containers": [{"name": "t", "resources": {"limits": {"nvidia.com/gpu": gpus, "memory": "64Gi"}}}]},
         "status": {"phase": "Running"}
@@ -22,8 +24,8 @@ fn pod_on(node: &str, name: &str, gpus: &str) -> Value {
 }
 
 fn read_nodes(all: Vec<Value>, pods: Vec<Value>, claims: &Claims) -> Vec<HostReading> {
-    let pods = Pods::read(&json!({"items": pods}).to_string(), true);
-    nodes(&json!({"items": all}).to_string(), &pods, claims).unwrap()
+    let pods = Pods::read(&answer!({"items": pods}).to_string(), true);
+    nodes(&answer!({"items": all}).to_string(), &pods, claims).unwrap()
 }
 
 fn allotments(readings: Vec<HostReading>) -> BTreeMap<String, Allotment> {
@@ -32,17 +34,17 @@ fn allotments(readings: Vec<HostReading>) -> BTreeMap<String, Allotment> {
 
 #[test]
 fn free_gpus_are_those_that_no_unfinished_pod_requests() {
-    let labels = json!({"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB", "nvidia.com/gpu.memory": "81920"});
+    let labels = answer!({"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB", "nvidia.com/gpu.memory": "81920"});
     let all = vec![
-        node_of("gpu-1", json!({"nvidia.com/gpu": "8", "cpu": "64", "memory": "1Ti"}), labels, json!({})),
-        node_of("amd-1", json!({"amd.com/gpu": "4"}), json!({}), json!({"unschedulable": true})),
-        node_of("cpu-1", json!({"cpu": "64", "nvidia.com/gpu": "0"}), json!(null), json!({})),
+        node_of("gpu-1", answer!({"nvidia.com/gpu": "8", "cpu": "64", "memory": "1Ti"}), labels, answer!({})),
+        node_of("amd-1", answer!({"amd.com/gpu": "4"}), answer!({}), answer!({"unschedulable": true})),
+        node_of("cpu-1", answer!({"cpu": "64", "nvidia.com/gpu": "0"}), answer!(null), answer!({})),
     ];
     let mut ended = pod_on("gpu-1", "done", "4");
-    ended["status"]["phase"] = json!("Succeeded");
+    ended["status"]["phase"] = answer!("Succeeded");
     let mut starting = pod_on("gpu-1", "starting", "1");
-    starting["status"]["phase"] = json!("Pending");
-    let pods = vec![pod_on("gpu-1", "train-0", "2"), ended, starting, json!({"metadata": {"name": "waits"}})];
+    starting["status"]["phase"] = answer!("Pending");
+    let pods = vec![pod_on("gpu-1", "train-0", "2"), ended, starting, answer!({"metadata": {"name": "waits"}})];
     let read = allotments(read_nodes(all, pods, &Claims::default()));
     assert_eq!(read.keys().collect::<Vec<_>>(), ["amd-1", "gpu-1"]);
     let gpu = &read["gpu-1"];
@@ -57,9 +59,9 @@ fn free_gpus_are_those_that_no_unfinished_pod_requests() {
 
 #[test]
 fn init_containers_count_by_the_largest_and_sidecars_beside_the_rest() {
-    let of = |gpus: &str, policy: Option<&str>| json!({"name": "x", "restartPolicy": policy, "resources": {"requests": {"nvidia.com/gpu": gpus}}});
+    let of = |gpus: &str, policy: Option<&str>| answer!({"name": "x", "restartPolicy": policy, "resources": {"requests": {"nvidia.com/gpu": gpus}}});
     let sum = |init: Vec<Value>, main: Vec<Value>| {
-        let spec = json!({"initContainers": init, "containers": main});
+        let spec = answer!({"initContainers": init, "containers": main});
         requested(&serde_json::from_value(spec).unwrap())["nvidia.com/gpu"]
     };
     assert_eq!(sum(vec![of("4", None), of("1", None)], vec![of("1", None), of("2", None)]), 4);
@@ -71,13 +73,13 @@ fn init_containers_count_by_the_largest_and_sidecars_beside_the_rest() {
 
 #[test]
 fn parts_of_gpus_are_named_and_no_whole_ones() {
-    let shared = json!({"nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.sharing-strategy": "time-slicing"});
+    let shared = answer!({"nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.sharing-strategy": "time-slicing"});
     let mut mig = pod_on("mig", "small", "1");
-    mig["spec"]["containers"][0]["resources"] = json!({"limits": {"nvidia.com/mig-1g.10gb": 2}});
+    mig["spec"]["containers"][0]["resources"] = answer!({"limits": {"nvidia.com/mig-1g.10gb": 2}});
     let all = vec![
-        node_of("mig", json!({"nvidia.com/mig-1g.10gb": "7", "nvidia.com/gpu": "0"}), json!({}), json!({})),
-        node_of("sliced", json!({"nvidia.com/gpu": "8"}), shared, json!({})),
-        node_of("named", json!({"nvidia.com/gpu.shared": "8", "nvidia.com/hostdev": "8"}), json!({}), json!({})),
+        node_of("mig", answer!({"nvidia.com/mig-1g.10gb": "7", "nvidia.com/gpu": "0"}), answer!({}), answer!({})),
+        node_of("sliced", answer!({"nvidia.com/gpu": "8"}), shared, answer!({})),
+        node_of("named", answer!({"nvidia.com/gpu.shared": "8", "nvidia.com/hostdev": "8"}), answer!({}), answer!({})),
     ];
     let read = allotments(read_nodes(all, vec![mig, pod_on("sliced", "p", "3")], &Claims::default()));
     for allotment in read.values() {
@@ -95,22 +97,23 @@ fn parts_of_gpus_are_named_and_no_whole_ones() {
 #[test]
 fn a_taint_closes_a_node_unless_it_is_that_of_the_gpus() {
     let is_open = |taint: Value| {
-        let spec = json!({"taints": [taint]});
-        let node = node_of("n", json!({"nvidia.com/gpu": "1"}), json!({}), spec);
+        let spec = answer!({"taints": [taint]});
+        let node = node_of("n", answer!({"nvidia.com/gpu": "1"}), answer!({}), spec);
         allotments(read_nodes(vec![node], Vec::new(), &Claims::default()))["n"].is_open
     };
-    assert!(is_open(json!({"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"})));
-    assert!(is_open(json!({"key": "spot", "effect": "PreferNoSchedule"})));
-    assert!(!is_open(json!({"key": "dedicated", "value": "ml", "effect": "NoSchedule"})));
-    let mut down = node_of("n", json!({"nvidia.com/gpu": "1"}), json!({}), json!({}));
-    down["status"]["conditions"][1]["status"] = json!("Unknown");
+    assert!(is_open(answer!({"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"})));
+    assert!(is_open(answer!({"key": "spot", "effect": "PreferNoSchedule"})));
+    assert!(!is_open(answer!({"key": "dedicated", "value": "ml", "effect": "NoSchedule"})));
+    let mut down = node_of("n", answer!({"nvidia.com/gpu": "1"}), answer!({}), answer!({}));
+    down["status"]["conditions"][1]["status"] = answer!("Unknown");
     assert!(!allotments(read_nodes(vec![down], Vec::new(), &Claims::default()))["n"].is_open);
 }
 
 #[test]
 fn what_may_not_be_listed_is_unknown_and_never_free() {
-    let all = json!({"items": [node_of("n", json!({"nvidia.com/gpu": "8"}), json!({}), json!({}))]}).to_string();
-    let own = Pods::read(&json!({"items": [pod_on("n", "mine", "1")]}).to_string(), false);
+    let all =
+        answer!({"items": [node_of("n", answer!({"nvidia.com/gpu": "8"}), answer!({}), answer!({}))]}).to_string();
+    let own = Pods::read(&answer!({"items": [pod_on("n", "mine", "1")]}).to_string(), false);
     let read = nodes(&all, &own, &Claims::default()).unwrap();
     let allotment = read[0].allotment.as_ref().unwrap();
     assert_eq!((allotment.gpus, allotment.given, allotment.given_to.len()), (Some(8), None, 1));
@@ -121,7 +124,7 @@ fn what_may_not_be_listed_is_unknown_and_never_free() {
 }
 
 fn claimed(is_all: bool) -> Claims {
-    let slices = json!({"items": [
+    let slices = answer!({"items": [
         {"spec": {"driver": "gpu.nvidia.com", "nodeName": "n", "pool": {"name": "n"}, "devices": [
             {"name": "gpu-0", "attributes": {"type": {"string": "gpu"}, "productName": {"string": "NVIDIA H100"}},
              "capacity": {"memory": {"value": "80Gi"}}},
@@ -130,7 +133,7 @@ fn claimed(is_all: bool) -> Claims {
         ]}},
         {"spec": {"driver": "compute-domain.nvidia.com", "nodeName": "n", "pool": {"name": "d"}, "devices": [{"name": "c"}]}}
     ]});
-    let claims = json!({"items": [
+    let claims = answer!({"items": [
         {"metadata": {"namespace": "ml", "name": "c1"}, "status": {
             "allocation": {"devices": {"results": [
                 {"request": "r", "driver": "gpu.nvidia.com", "pool": "n", "device": "gpu-1"},
@@ -144,9 +147,9 @@ fn claimed(is_all: bool) -> Claims {
 #[test]
 fn claims_tell_which_device_a_pod_has() {
     let mut pod = pod_on("n", "train-0", "1");
-    pod["spec"]["containers"][0]["resources"] = json!({});
+    pod["spec"]["containers"][0]["resources"] = answer!({});
     let of = |claims: &Claims| {
-        let node = node_of("n", json!({"cpu": "4"}), json!({}), json!({}));
+        let node = node_of("n", answer!({"cpu": "4"}), answer!({}), answer!({}));
         allotments(read_nodes(vec![node], vec![pod.clone()], claims)).remove("n").unwrap()
     };
     let read = of(&claimed(true));
@@ -158,7 +161,7 @@ fn claims_tell_which_device_a_pod_has() {
 
 #[test]
 fn a_pod_tells_its_node_and_how_its_containers_ended() {
-    let printed = json!({
+    let printed = answer!({
         "metadata": {"namespace": "ml", "name": "llama-0"},
         "spec": {"nodeName": "gpu-1", "containers": [
             {"name": "proxy"},
@@ -177,8 +180,8 @@ fn a_pod_tells_its_node_and_how_its_containers_ended() {
     assert_eq!((end.reason.as_str(), end.exit_code, train.restarts), ("OOMKilled", Some(137), 3));
     assert!(end.at.is_some());
     let mut crashed = printed;
-    crashed["status"]["containerStatuses"][1]["state"] = json!({"waiting": {"reason": "CrashLoopBackOff"}});
-    crashed["status"]["containerStatuses"][0]["state"] = json!({"waiting": {}});
+    crashed["status"]["containerStatuses"][1]["state"] = answer!({"waiting": {"reason": "CrashLoopBackOff"}});
+    crashed["status"]["containerStatuses"][0]["state"] = answer!({"waiting": {}});
     let read = pod(&crashed.to_string()).unwrap();
     assert_eq!(read.container, None);
     assert!(read.given.containers[1].state.contains("CrashLoopBackOff"));
@@ -190,7 +193,8 @@ fn no_name_is_taken_for_an_option_or_a_path() {
     for text in ["", "/", "-x", "ml/-x", "-n/x", "a/b/c", "a b", "a;b", "ml/"] {
         assert!(text.parse::<PodName>().is_err(), "{text}");
     }
-    let hostile = json!({"items": [node_of("-x", json!({"nvidia.com/gpu": "1"}), json!({}), json!({}))]}).to_string();
+    let hostile =
+        answer!({"items": [node_of("-x", answer!({"nvidia.com/gpu": "1"}), answer!({}), answer!({}))]}).to_string();
     assert!(nodes(&hostile, &Pods::read("{\"items\": null}", true), &Claims::default()).is_err());
 }
 
@@ -231,8 +235,8 @@ fn any_shape() -> impl Strategy<Value = Value> {
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
         "[-a-z0-9./\u{1b}]{0,8}".prop_map(Value::from),
-        Just(json!("8")),
-        Just(json!("gpu.nvidia.com"))
+        Just(answer!("8")),
+        Just(answer!("gpu.nvidia.com"))
     ];
     let keys = prop::sample::select(vec![
         "items",
@@ -272,7 +276,7 @@ fn any_shape() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn no_json_makes_it_fail(shape in any_shape(), cut in 0_usize..200) {
-        for shape in [shape.clone(), json!({"items": [shape]})] {
+        for shape in [shape.clone(), answer!({"items": [shape]})] {
             let text = shape.to_string();
             for text in [text.as_str(), text.get(..cut).unwrap_or_default()] {
                 let claims = Claims::read(Some(text), Some(text), true);

@@ -1,3 +1,5 @@
+//! Owns the tests of what Slurm says.
+
 use proptest::prelude::*;
 
 use super::*;

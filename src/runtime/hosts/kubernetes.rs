@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use super::sampled::sampled;
 use crate::gpu::{Snapshot, Vantage};
 use crate::hosts::kubernetes::{
-    Claims, LookedAt, PodName, Pods, as_reading, claims_argv, exec_argv, may_list_all_argv, no_exec, node, node_argv,
-    nodes, nodes_argv, pod, pod_argv, pods_argv, said_by_kubectl, slices_argv,
+    Claims, LookedAt, Pods, as_reading, claims_argv, exec_argv, may_list_all_argv, no_exec, node, node_argv, nodes,
+    nodes_argv, pod, pod_argv, pods_argv, said_by_kubectl, slices_argv,
 };
+use crate::hosts::name::PodName;
 use crate::hosts::{Allotment, Asked, HostName, HostReading, Through, Unavailable};
 use crate::runtime::commands::{Failure, Said, whole};
 
@@ -31,7 +32,7 @@ pub(super) fn read(asked: &Asked) -> Vec<HostReading> {
 
 /// Stands for all machines of Kubernetes, where none is known.
 fn unavailable(why: Unavailable) -> HostReading {
-    HostReading::unavailable(HostName::of_scheduler(Through::Kubernetes), Through::Kubernetes, why)
+    HostReading::unavailable(HostName::of_scheduler("kubernetes"), Through::Kubernetes, why)
 }
 
 fn list() -> Result<Vec<HostReading>, Unavailable> {

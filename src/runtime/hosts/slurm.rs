@@ -4,9 +4,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::sampled::sampled;
+use crate::hosts::name::{JobId, Partition};
 use crate::hosts::slurm::{
-    Job, JobId, Node, Partition, job_argv, jobs, nodes, nodes_argv, partition_argv, partition_state, said_by,
-    sample_argv, why_no_step,
+    Job, Node, job_argv, jobs, nodes, nodes_argv, partition_argv, partition_state, said_by, sample_argv, why_no_step,
 };
 use crate::hosts::{Allotment, Asked, Given, HostName, HostReading, Through, Unavailable};
 use crate::platform::Sampling;
@@ -42,7 +42,7 @@ pub(super) fn read(asked: &Asked, sampling: &Sampling) -> Vec<HostReading> {
 
 /// Stands for all machines of Slurm, where none is known.
 fn unavailable(why: Unavailable) -> HostReading {
-    HostReading::unavailable(HostName::of_scheduler(Through::Slurm), Through::Slurm, why)
+    HostReading::unavailable(HostName::of_scheduler("slurm"), Through::Slurm, why)
 }
 
 fn list(partition: Option<&Partition>) -> Result<Vec<Node>, Unavailable> {
