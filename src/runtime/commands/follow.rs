@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::{Ended, MOST_SAID};
 use crate::platform::here;
 
-/// How often is looked whether the command has ended though its pipe has not, and what it says on standard error.
+/// The time between two looks at standard error, and at whether the command has exited while its pipe stays open.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long an ended command's last words may take from the pipe to here.
 const MOMENT: Duration = Duration::from_millis(50);
@@ -90,7 +90,7 @@ fn all_lines(
                 said.read(&mut errors, Duration::ZERO);
                 return End::Silent;
             }
-            // It has ended, or closed its output.
+            // It exited, or closed its output.
             _ => break,
         };
         let mut rest = block.get(..count).unwrap_or_default();
