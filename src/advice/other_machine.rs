@@ -92,6 +92,7 @@ pub(crate) fn offer(advice: &mut Advice, situation: &Situation<'_>, fix: &Fix, m
     let is_at_least = advice.ledger.as_ref().is_none_or(|ledger| ledger.needed_is_at_least);
     let said = format!("{name}, GPU {index}, has {free} free: {}.", room.seen);
     advice.verdict.sentence = format!("{} {said}", sentence(&advice.verdict.sentence));
+    advice.brief.next.clone_from(&said);
     let planned = PlannedFix {
         title: format!("Run on {name}, GPU {index}"),
         enough: if is_at_least { Enough::Likely } else { Enough::Yes },

@@ -35,8 +35,11 @@ Examples:
   oomdoctor diagnose --last                the last log, with the steps taken
   oomdoctor diagnose --no-live crash.log   a log from another machine
   oomdoctor diagnose --json crash.log | jq .verdict.sentence
+  oomdoctor diagnose --host gpu1,gpu2 crash.log    also: where is room for it
 
 A pipe is read until its program exits; `program | oomdoctor` follows it.
+Of other machines the one that the log names is compared with, and a GPU with
+room for the run is offered. They are only read: commands are for you to run.
 Exit code: 0 out of memory, or possibly; 1 not; 2 unreadable log.";
 
 pub(super) const REPORT: &str = "\
@@ -92,10 +95,13 @@ Examples:
   oomdoctor ps
   oomdoctor ps --interval 10               watch for 10 s before it prints
   oomdoctor ps --json | jq '.devices[].processes[] | {pid, activity}'
+  oomdoctor ps --host gpu1,gpu2            several machines, idle processes first
+  oomdoctor ps --slurm=a100                the nodes of a partition
 
 STATE: BUSY used the GPU or 5 % of a CPU core; idle used neither while it was
 watched, one --interval (1 s, at most 10 s); ? is unknown.
-Exit code: 0, or 1 without a driver.";
+Other machines are only read: what ends a process there is a command to copy.
+Exit code: 0, or 1 without a driver; of several machines 1 if none was read.";
 
 pub(super) const KILL: &str = "\
 Examples:
@@ -111,6 +117,7 @@ Examples:
   oomdoctor fit ./model-Q4_K_M.gguf --context 32768
   oomdoctor fit llama3.1:8b --engine ollama
   oomdoctor fit Qwen/Qwen3-8B --engine vllm --context 32K
+  oomdoctor fit Qwen3-32B --host gpu1,gpu2    on which machine, best first
 
 Exit code: 0 fits, 1 does not fit or unknown, 2 unknown model or wrong usage.";
 

@@ -179,3 +179,57 @@ fn fit_where_no_machine_answers_is_unknown_and_a_model_must_be_named() {
     let unnamed = machines.said(&["fit", "--host", "a"]);
     assert_eq!((unnamed.status.code(), unnamed.stdout.is_empty()), (Some(2), true));
 }
+
+/// What PyTorch prints on a GPU of 24 GiB that others fill.
+const FAILED: &str = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.00 GiB. GPU 0 has a total capacity of \
+    24.00 GiB of which 6.10 GiB is free. Including non-PyTorch memory, this process has 307.00 MiB memory in use. Of the \
+    allocated memory 200.00 MiB is allocated by PyTorch, and 20.00 MiB is reserved by PyTorch but unallocated.\n";
+
+fn step<'a>(diagnosis: &'a Value, title: &str) -> Option<&'a Value> {
+    diagnosis["plan"]
+        .as_array()?
+        .iter()
+        .find(|planned| planned["title"].as_str().is_some_and(|text| text.contains(title)))
+}
+
+#[test]
+fn a_diagnosis_offers_the_machine_with_room_and_names_the_one_that_was_not_read() {
+    let busy = Sleeper::start();
+    let machines = Machines::new(&[("gpu1", &gpu(20, Some((&busy, 90)))), ("gpu2", &gpu(0, None))]);
+    let log = machines.folder.path().join("crash.log");
+    fs::write(&log, FAILED).unwrap();
+    let asked =
+        ["diagnose", log.to_str().unwrap(), "--no-live", "--command", "python train.py", "--host", "gpu1,down,gpu2"];
+    let output = machines.said(&[&asked[..], &["--json"]].concat());
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let offered = step(&found, "Run on ").unwrap_or_else(|| panic!("{found:#}"));
+    assert_eq!(offered["title"], "Run on gpu2, GPU 0");
+    let command = offered["steps"][0]["command"].as_str().unwrap();
+    assert!(
+        command.starts_with("ssh -t gpu2 'CUDA_VISIBLE_DEVICES=") && command.ends_with("python train.py'"),
+        "{command}"
+    );
+    assert!(String::from_utf8_lossy(&output.stderr).contains("down: "), "{output:?}");
+    let text = machines.text(&asked);
+    assert!(text.contains("gpu2, GPU 0, has 24.0 GiB free"), "{text}");
+}
+
+#[test]
+fn a_log_that_names_its_machine_is_compared_with_that_one_and_nothing_there_is_a_target() {
+    let yours = Sleeper::start();
+    let machines = Machines::new(&[("node07", &gpu(17, Some((&yours, 0)))), ("node08", &gpu(23, None))]);
+    let log = machines.folder.path().join("crash.log");
+    // As pdsh prints it: whose line it is in front of each.
+    let steps = "node07: step 1\nnode08: step 1\nnode07: step 2\nnode08: step 2\n";
+    fs::write(&log, format!("{steps}node07: {FAILED}node08: end\n")).unwrap();
+    let (found, code) = machines.json(&["diagnose", log.to_str().unwrap(), "--host", "node07,node08"]);
+    assert_eq!((code, &found["facts"]["first_failure"]["host"]), (0, &json!("node07")), "{found:#}");
+    assert_eq!(found["live"]["devices"][0]["memory"]["used_bytes"], 17 * GIB);
+    let plan = found["plan"].as_array().unwrap();
+    assert!(plan.iter().all(|planned| planned["target"].is_null()), "{plan:#?}");
+    let commands: Vec<&str> = plan.iter().filter_map(|planned| planned["steps"][0]["command"].as_str()).collect();
+    let kill = format!("ssh -t node07 oomdoctor kill {}@", yours.pid());
+    assert!(commands.iter().any(|command| command.starts_with(&kill)), "{commands:?}");
+    let (alone, _) = machines.json(&["diagnose", log.to_str().unwrap(), "--host", "down", "--no-live"]);
+    assert!(alone["live"].is_null(), "a machine that the log does not name is not compared with");
+}

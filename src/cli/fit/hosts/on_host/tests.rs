@@ -1,3 +1,5 @@
+//! Owns the tests of which machine is best for a model, and of whose exit is named.
+
 use super::*;
 use crate::cli::fit::flags::FitArgs;
 use crate::gpu::Reading;
