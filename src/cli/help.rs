@@ -95,13 +95,13 @@ Examples:
   oomdoctor ps
   oomdoctor ps --interval 10               watch for 10 s before it prints
   oomdoctor ps --json | jq '.devices[].processes[] | {pid, activity}'
-  oomdoctor ps --host gpu1,gpu2            several machines, idle processes first
+  oomdoctor ps --host gpu1,gpu2            several machines, idle ones first
   oomdoctor ps --slurm=a100                the nodes of a partition
 
 STATE: BUSY used the GPU or 5 % of a CPU core; idle used neither while it was
 watched, one --interval (1 s, at most 10 s); ? is unknown.
 Other machines are only read: what ends a process there is a command to copy.
-Exit code: 0, or 1 without a driver; of several machines 1 if none was read.";
+Exit code: 0, or 1 without a driver; of several machines, 1 if none was read.";
 
 pub(super) const KILL: &str = "\
 Examples:

@@ -255,7 +255,7 @@ fn schema_lists_the_outputs_and_refuses_any_other_name() {
     let list = driver.output(&["schema"]);
     let list = String::from_utf8(list.stdout).unwrap();
     let names: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().next()).collect();
-    assert_eq!(names, ["diagnose", "fit", "fit-models", "ps", "sources", "sample"]);
+    assert_eq!(names, ["diagnose", "fit", "fit-models", "fit-hosts", "ps", "ps-hosts", "sources", "sample"]);
     for name in names {
         assert!(!schema(name).is_valid(&json!({})), "{name} accepts anything");
     }
