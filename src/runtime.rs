@@ -52,7 +52,7 @@ use crate::app::model::{AwaitedRecord, Config, Pipe};
 use crate::app::replay::Played;
 use crate::app::run_again::RunAgain;
 use crate::app::summary::in_one_line;
-use crate::app::update::{look_around, open_file, open_last, wait_for_pipe};
+use crate::app::update::{expect, look_around, open_file, open_last, wait_for_pipe};
 use crate::app::{Effect, Model, Msg, update};
 use crate::platform::{Asked, Kernel, Sampling, SetPace, here, machine};
 
@@ -130,6 +130,7 @@ pub fn run(start: Start) -> io::Result<Option<i32>> {
     if let Some(sampling) = for_hosts
         && !start.hosts.is_nothing()
     {
+        expect(&mut model, &start.hosts.hosts);
         let wakes = wakes.clone();
         hosts::watch(&start.hosts, &sampling, move |reading| wakes.tell(Msg::Host(Box::new(reading))));
     }

@@ -18,6 +18,7 @@ mod run_again;
 mod typing;
 
 pub use found::look_around;
+pub use hosts::expect;
 pub use log::{open_file, open_last, wait_for_pipe};
 
 use super::action::Action;

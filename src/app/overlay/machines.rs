@@ -19,8 +19,8 @@ use crate::units::Bytes;
 pub(crate) struct Machines;
 
 /// Columns of a machine's name; longer ones are cut.
-const NAME: usize = 14;
-const HEADINGS: [&str; 6] = ["machine", "GPUs", "free", "on one GPU", "idle processes", "read"];
+const NAME: usize = 12;
+const HEADINGS: [&str; 6] = ["machine", "GPUs", "free", "on one GPU", "idle", "read"];
 
 impl Overlay for Machines {
     fn title(&self) -> &'static str {
@@ -33,7 +33,7 @@ impl Overlay for Machines {
         let others = model.hosts.all.iter().enumerate().map(|(at, host)| item(model, host, named == Some(at)));
         let items = std::iter::once(here).chain(others).collect();
         let headings = HEADINGS.map(str::to_owned);
-        let above = vec![Line::Text(Tone::Quiet, in_columns(&headings))];
+        let above = vec![Line::Text(Tone::Quiet, format!("  {}", in_columns(&headings)))];
         Body::List { above, items, if_empty: "", most_shown: page_height(model.size) }
     }
 
@@ -107,7 +107,7 @@ struct Figures {
 
 impl Figures {
     fn of(snapshot: &Snapshot, history: &History) -> Figures {
-        let free = snapshot.devices.iter().map(|device| device.memory.free_bytes.value());
+        let mut free = snapshot.devices.iter().map(|device| device.memory.free_bytes.value());
         let most = snapshot.devices.iter().filter_map(|device| Some((device.memory.free_bytes.value()?, device.index)));
         let mut idle = (0, Bytes::ZERO);
         for device in &snapshot.devices {
@@ -119,7 +119,7 @@ impl Figures {
         }
         Figures {
             gpus: snapshot.devices.len(),
-            free: free.fold(Some(Bytes::ZERO), |sum, free| Some(sum?.plus(free?))),
+            free: free.try_fold(Bytes::ZERO, |sum, free| Some(sum.plus(free?))),
             most: most.max_by_key(|(free, index)| (*free, Reverse(*index))),
             idle,
         }
@@ -148,7 +148,7 @@ fn row(name: &str, figures: Option<Figures>, age_seconds: Option<u64>) -> String
 fn in_columns(cells: &[String; 6]) -> String {
     let [name, gpus, free, most, idle, age] = cells;
     let name = padded(name, NAME);
-    format!("{name}{gpus:>4}  {free:>10}  {most:<14}  {idle:<16}  {age}")
+    format!("{name}{gpus:>4}  {free:>10}  {most:<13}  {idle:<15}  {age}")
 }
 
 fn padded(name: &str, width: usize) -> String {

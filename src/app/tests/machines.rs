@@ -16,6 +16,13 @@ fn down(name: &str) -> Msg {
     Msg::Host(Box::new(HostReading::unavailable(name.parse().unwrap(), Through::Ssh, why)))
 }
 
+impl Session {
+    /// As it is started with `--host gpu1`.
+    fn expect(&mut self) {
+        update::expect(&mut self.model, &["gpu1".parse().unwrap()]);
+    }
+}
+
 /// The rows of the table.
 fn rows(session: &Session) -> Vec<String> {
     let open = session.model.overlay.as_ref().unwrap();
@@ -30,6 +37,7 @@ fn pids(session: &Session) -> Vec<u32> {
 /// This machine with 4242 and 5177, and gpu1 on the screen with 77.
 fn at_gpu1() -> Session {
     let mut session = Session::with_holders();
+    session.expect();
     session.send(told("gpu1", Some("other"), machine(0, vec![process(77, Bytes::gib(20))])));
     session.read();
     session.press(KeyCode::Down);
@@ -40,6 +48,7 @@ fn at_gpu1() -> Session {
 #[test]
 fn the_table_has_each_machine_once_and_the_reason_where_one_is_not_read() {
     let mut session = Session::new();
+    session.expect();
     session.sample(vec![]);
     session.send(told("gpu1", Some("other"), machine(0, vec![process(77, Bytes::gib(20))])));
     session.send(told("big", Some("other"), machine(0, vec![])));
@@ -77,6 +86,7 @@ fn a_machine_takes_the_screen_and_this_one_comes_back_as_it_is_by_then() {
 fn nothing_is_ended_on_another_machine_even_if_it_says_that_it_is_this_one() {
     for boot_id in ["other", "boot"] {
         let mut session = Session::with_holders();
+        session.expect();
         session.send(told("gpu1", Some(boot_id), machine(0, vec![process(4242, Bytes::gib(20))])));
         session.read();
         session.press(KeyCode::Down);
@@ -104,6 +114,7 @@ fn what_was_marked_on_this_machine_is_not_marked_on_another_one() {
     session.model.focus = Region::Processes;
     session.keys(" ");
     assert!(!session.model.processes.marked.is_empty());
+    session.expect();
     session.send(told("gpu1", Some("other"), machine(0, vec![process(4242, Bytes::gib(20))])));
     session.read();
     session.press(KeyCode::Down);

@@ -9,17 +9,23 @@ use crate::app::model::{Away, Feed, Model, Processes};
 use crate::app::overlay::machines;
 use crate::app::region::processes::keep_selection;
 use crate::gpu::Snapshot;
-use crate::hosts::{HostName, HostReading};
+use crate::hosts::{HostName, HostReading, Through, Unavailable};
+
+/// These machines will be read. Who asks for them sees their table first, unless there is a log to read.
+pub fn expect(model: &mut Model, names: &[HostName]) {
+    for name in names {
+        let waiting = HostReading::unavailable(name.clone(), Through::Ssh, Unavailable::new("connecting"));
+        model.hosts.take(waiting, model.now);
+    }
+    if model.input.log.is_none() && model.input.awaited.is_none() {
+        machines::toggle(model);
+    }
+}
 
 /// What was read of a machine, or why nothing was.
 pub(super) fn told(model: &mut Model, told: HostReading) {
     let name = told.name.clone();
-    let is_first = model.hosts.all.is_empty();
     model.hosts.take(told, model.now);
-    // Who asks for other machines wants to see them, unless there is something else to read.
-    if is_first && model.overlay.is_none() && model.question.is_none() && model.input.log.is_none() {
-        machines::toggle(model);
-    }
     let is_open = model.hosts.away.as_ref().is_some_and(|away| away.name == name);
     if is_open && !model.feed.paused {
         show(model, &name);
