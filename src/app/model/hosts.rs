@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Feed;
+use super::feed::Feed;
 use crate::gpu::history::History;
 use crate::gpu::{Header, Snapshot};
 use crate::hosts::{HostName, HostReading, Unavailable};

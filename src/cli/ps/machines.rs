@@ -152,6 +152,7 @@ pub(super) fn text(machines: &[Machine], look: &Look) -> String {
         let cells: Vec<Vec<String>> = rows.iter().map(|row| row.cells(look)).collect();
         paragraphs.push(cut(aligned(&PROCESSES, &cells, true), width));
     }
+    paragraphs.push(cut(users(machines), width));
     if rows.iter().any(|row| proved_key(row.process).is_none()) {
         let note = "A PID with ? is not proved: it belongs to another container or user, or nvidia-smi listed it.";
         paragraphs.push(gray(&[note.to_owned()], width, look));
@@ -170,6 +171,21 @@ pub(super) fn text(machines: &[Machine], look: &Look) -> String {
     }
     paragraphs.retain(|lines| !lines.is_empty());
     paragraphs.iter().map(|lines| lines.join("\n") + "\n").collect::<Vec<_>>().join("\n")
+}
+
+/// Who uses the GPUs of machines that were read without processes: pods and jobs.
+fn users(machines: &[Machine]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for machine in machines {
+        for user in &machine.reading.users {
+            let devices = machine.watched.map(|watched| watched.snapshot.devices.as_slice()).unwrap_or_default();
+            let gpu = devices.get(user.device).map_or_else(|| UNKNOWN.to_owned(), |device| device.index.to_string());
+            let name = user.name.as_deref().unwrap_or("in use, user unknown");
+            let idle = user.idle_for.map(|time| format!(", idle ≥ {} min", time.as_secs() / 60)).unwrap_or_default();
+            lines.push(format!("{} GPU {gpu}: {name}{idle}", machine.name()));
+        }
+    }
+    lines
 }
 
 fn rows<'a>(machine: &Machine<'a>) -> Vec<Row<'a>> {
@@ -213,7 +229,7 @@ fn machine_cells(machine: &Machine, seen: Option<&Watched>, look: &Look) -> Vec<
         sum_of(gpus.iter().map(|device| device.memory.free_bytes.value())),
         most.map_or_else(unknown, |(free, index)| format!("{free} (GPU {index})")),
         seen.map_or_else(unknown, idle),
-        seen.map_or_else(unknown, |watched| age_of(machine.reading.through, watched, look)),
+        seen.map_or_else(unknown, |watched| age_of(machine.reading, watched, look)),
         allotment.map_or_else(String::new, given),
     ]
 }
@@ -260,10 +276,11 @@ fn sum_of(figures: impl Iterator<Item = Option<Bytes>>) -> String {
 }
 
 /// How old the figures are. A machine that answered itself was read now, whatever its clock says.
-fn age_of(through: Through, watched: &Watched, look: &Look) -> String {
-    match through {
-        Through::Ssh | Through::NvidiaSmi | Through::Slurm | Through::Kubernetes => "now".to_owned(),
-        Through::Prometheus => format!("{} ago", watched.snapshot.taken_at.age_at(look.now)),
+fn age_of(reading: &HostReading, watched: &Watched, look: &Look) -> String {
+    match (reading.through, reading.age) {
+        (_, Some(age)) => format!("{} s ago", age.as_secs()),
+        (Through::Ssh | Through::NvidiaSmi | Through::Slurm | Through::Kubernetes, None) => "now".to_owned(),
+        (Through::Prometheus, None) => format!("{} ago", watched.snapshot.taken_at.age_at(look.now)),
     }
 }
 
