@@ -37,10 +37,9 @@ in_a_container --name fine tiny /bin/sh -c 'echo done'
 field() { python3 -c "import json, sys; found = json.load(sys.stdin); print($1)"; }
 "$program" sources docker --json > "$folder/found.json"
 of() { field "[one['oom'] for one in found['sources'] if one['id'] == 'docker:$1']" < "$folder/found.json"; }
-for pair in "trainer ['yes']" "eater ['yes']"; do
-  read -r name expected <<< "$pair"
-  [ "$(of "$name")" = "$expected" ] || { echo "docker:$name is $(of "$name"), not $expected" >&2; exit 1; }
-done
+[ "$(of trainer)" = "['yes']" ] || { echo "docker:trainer is $(of trainer)" >&2; exit 1; }
+# Docker now and then misses the kernel's event, and then says only that SIGKILL came.
+case $(of eater) in "['yes']" | "['maybe']") ;; *) echo "docker:eater is $(of eater)" >&2; exit 1 ;; esac
 [ "$(of fine)" != "['yes']" ] || { echo "docker:fine ran out of memory, it says" >&2; exit 1; }
 memory() { "$program" diagnose --no-live --json --from "docker:$1" | field "found['memory']"; }
 [ "$(memory trainer)" = gpu ] || { echo "docker:trainer: $(memory trainer)" >&2; exit 1; }

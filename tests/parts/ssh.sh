@@ -86,7 +86,7 @@ python3 -c "import socket, time; s = socket.create_server(('127.0.0.1', 2224)); 
 
 # Prints the machines' JSON and checks it with Python, where `host` finds a machine by its name.
 ask() {
-  "$program" --interval 0.3 ps --json --host "$1" "${@:3}" > out.json 2> err.txt || true
+  "$program" --interval 0.3 ps --json --full --host "$1" "${@:3}" > out.json 2> err.txt || true
   python3 - "$2" <<'P' || { cat out.json err.txt sshd.log; exit 1; }
 import json, sys
 hosts = json.load(open("out.json"))["hosts"]
