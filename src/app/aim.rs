@@ -120,7 +120,8 @@ impl Model {
 
     fn is_idle_and_yours(&self, row: &Row<'_>) -> bool {
         let is_idle = self.seen().is_some_and(|seen| seen.if_ended(row.process).is_idle());
-        is_idle && self.config.viewer.may_end(row.process).is_ok()
+        // The number of a user is another person's on another machine.
+        is_idle && self.hosts.away.is_none() && self.config.viewer.may_end(row.process).is_ok()
     }
 
     /// What was seen of this machine so far; `None` before the first reading.

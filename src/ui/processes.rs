@@ -219,7 +219,8 @@ fn row_line(
         None if row.kind == ProcessKind::Unlisted => (" ".to_owned(), Style::new()),
         None => (theme.small_part().to_owned(), theme.held),
     };
-    let user = if model.config.viewer.owns(row) { "you" } else { row.user.known().map_or("?", String::as_str) };
+    let is_yours = model.hosts.away.is_none() && model.config.viewer.owns(row);
+    let user = if is_yours { "you" } else { row.user.known().map_or("?", String::as_str) };
     let gpu = if shape.has_gpu { format!(" {:>3}", of.id.device) } else { String::new() };
     let age = row.started_at.value().map_or("?".to_owned(), |then| then.age_at(snapshot.taken_at));
     let age = if shape.has_age { format!("{age:>AGE$} ") } else { String::new() };

@@ -71,6 +71,7 @@ fn a_machine_that_went_down_keeps_its_last_reading() {
 fn a_machine_takes_the_screen_and_this_one_comes_back_as_it_is_by_then() {
     let mut session = at_gpu1();
     assert_eq!(pids(&session), [77]);
+    assert!(!crate::ui::drawn(&session.model).contains(" you "), "its users have numbers of their own");
     session.sample(vec![process(4242, held())]);
     assert_eq!(pids(&session), [77], "this machine is read on behind it");
     session.send(told("gpu1", Some("other"), machine(1, vec![process(78, Bytes::gib(2))])));
