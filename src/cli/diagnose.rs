@@ -84,6 +84,7 @@ pub struct DiagnoseArgs {
 
 /// Exits with 0 if memory ran out or may have, with 1 if not, and with 2 if the log can't be read.
 pub(super) fn run(global: &Global, asked: &DiagnoseArgs) -> ExitCode {
+    here::keep_blocks();
     diagnose(global, asked).unwrap_or_else(|message| refuse(&message))
 }
 

@@ -125,6 +125,19 @@ pub(crate) fn return_large_blocks() {
     }
 }
 
+/// Makes the allocator take memory from the system in few large pieces and keep them: a program that ends at once has no use
+/// for returning any.
+pub(crate) fn keep_blocks() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    #[allow(unsafe_code, reason = "the allocator's settings have no other interface")]
+    // SAFETY: takes two numbers, and may be called at any time.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 32 << 20);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, 256 << 20);
+        libc::mallopt(libc::M_TOP_PAD, 16 << 20);
+    }
+}
+
 /// The terminal itself, also if standard input and output are redirected.
 pub(crate) fn terminal_to_ask() -> io::Result<File> {
     File::options().read(true).write(true).open("/dev/tty")
