@@ -127,13 +127,6 @@ pub fn run(start: Start) -> io::Result<Option<i32>> {
             Control::Demo(machine)
         }
     };
-    if let Some(sampling) = for_hosts
-        && !start.hosts.is_nothing()
-    {
-        expect(&mut model, &start.hosts.hosts);
-        let wakes = wakes.clone();
-        hosts::watch(&start.hosts, &sampling, move |reading| wakes.tell(Msg::Host(Box::new(reading))));
-    }
     // A pipe is searched while it is read.
     let at_once = start.own_knowledge || matches!(start.log, LogSource::Pipe(_));
     let reader = Reader::start(start.knowledge, at_once, wakes.clone())?;
@@ -150,6 +143,13 @@ pub fn run(start: Start) -> io::Result<Option<i32>> {
         Outside { wakes, reader, viewer, control, set_pace: live, leaders, journal, state, shelf, options };
     let looks_around = start.finds_logs && matches!(start.log, LogSource::None) && start.replay.is_none();
     let piped = open_log(start.log, &mut model, &mut outside)?;
+    if let Some(sampling) = for_hosts
+        && !start.hosts.is_nothing()
+    {
+        expect(&mut model, &start.hosts.hosts);
+        let wakes = outside.wakes.clone();
+        hosts::watch(&start.hosts, &sampling, move |reading| wakes.tell(Msg::Host(Box::new(reading))));
+    }
     if looks_around && matches!(outside.control, Control::Real(_)) {
         outside.act(look_around(&mut model));
     }

@@ -34,7 +34,11 @@ fn machine(model: &Model, room: usize) -> String {
     let Some(snapshot) = model.snapshot() else { return String::new() };
     let host = &snapshot.host;
     let mut parts = match &model.hosts.away {
-        Some(away) => vec![format!("  {} · only read · {} goes back", away.name, model.key(Action::Machines))],
+        Some(away) => vec![
+            format!("  {}", away.name),
+            " · only read".to_owned(),
+            format!(" · {} goes back", model.key(Action::Machines)),
+        ],
         None => vec![format!("  {}", host.name)],
     };
     if let (Some(total), Some(available)) = (host.memory_total_bytes.value(), host.memory_available_bytes.value()) {

@@ -20,7 +20,7 @@ pub(crate) struct Machines;
 
 /// Columns of a machine's name; longer ones are cut.
 const NAME: usize = 12;
-const HEADINGS: [&str; 6] = ["machine", "GPUs", "free", "on one GPU", "idle", "read"];
+const HEADINGS: [&str; 6] = ["machine", "GPUs", "free", "most on GPU", "idle", "read"];
 
 impl Overlay for Machines {
     fn title(&self) -> &'static str {
@@ -86,7 +86,7 @@ fn item(model: &Model, host: &Host, is_named: bool) -> Item {
     };
     let words = match host.down() {
         Some(why) => format!("{row}  ({})", harmless(&why.to_string())),
-        None if is_named => format!("{row}  in the log"),
+        None if is_named => format!("{row}  log"),
         None => row,
     };
     Item { key: None, words }
@@ -133,7 +133,7 @@ fn row(name: &str, figures: Option<Figures>, age_seconds: Option<u64>) -> String
     let age = age_seconds.map_or_else(|| "?".to_owned(), |age| format!("{age} s"));
     let idle = match idle {
         (0, _) => "-".to_owned(),
-        (count, bytes) => format!("{count} with {bytes}"),
+        (count, bytes) => format!("{count}, {bytes}"),
     };
     let (free, most) = match gpus {
         0 => ("-".to_owned(), "-".to_owned()),
@@ -148,7 +148,7 @@ fn row(name: &str, figures: Option<Figures>, age_seconds: Option<u64>) -> String
 fn in_columns(cells: &[String; 6]) -> String {
     let [name, gpus, free, most, idle, age] = cells;
     let name = padded(name, NAME);
-    format!("{name}{gpus:>4}  {free:>10}  {most:<13}  {idle:<15}  {age}")
+    format!("{name}{gpus:>4}  {free:>10}  {most:<13}  {idle:<12}  {age}")
 }
 
 fn padded(name: &str, width: usize) -> String {
