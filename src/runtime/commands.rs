@@ -54,18 +54,19 @@ impl From<io::Error> for Failure {
 
 /// Runs a command without a shell and without input, and keeps of a huge output what matters. It is ended at the deadline.
 pub(super) fn run(argv: &[String], merges: bool, due: Instant, telling: &Telling) -> Result<Said, Failure> {
-    let Some((program, arguments)) = argv.split_first() else { return Err(Failure::NotInstalled) };
-    let mut command = Command::new(program);
-    command.args(arguments);
-    run_until(command, merges, due, |output| read_all(output, |block| telling.may_matter(block)))
+    run_until(command_of(argv)?, merges, due, |output| read_all(output, |block| telling.may_matter(block)))
 }
 
 /// The same for an output that is of no use in parts.
 pub(super) fn whole(argv: &[String], due: Instant) -> Result<Said, Failure> {
-    let Some((program, arguments)) = argv.split_first() else { return Err(Failure::NotInstalled) };
+    run_until(command_of(argv)?, false, due, all_of)
+}
+
+fn command_of(argv: &[String]) -> Result<Command, Failure> {
+    let (program, arguments) = argv.split_first().ok_or(Failure::NotInstalled)?;
     let mut command = Command::new(program);
     command.args(arguments);
-    run_until(command, false, due, all_of)
+    Ok(command)
 }
 
 pub(super) fn all_of(output: Due) -> io::Result<Vec<u8>> {

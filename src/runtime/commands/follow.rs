@@ -93,20 +93,8 @@ fn all_lines(
             // It exited, or closed its output.
             _ => break,
         };
-        let mut rest = block.get(..count).unwrap_or_default();
-        while let Some(end) = memchr::memchr(b'\n', rest) {
-            let (head, tail) = rest.split_at_checked(end).unwrap_or((rest, &[]));
-            line.extend_from_slice(head);
-            match each(&line) {
-                Next::Within(time) => due = Instant::now() + time,
-                Next::Enough => return End::Enough,
-            }
-            line.clear();
-            rest = tail.get(1..).unwrap_or_default();
-        }
-        line.extend_from_slice(rest);
-        if line.len() > LONGEST_LINE {
-            return End::TooLong;
+        if let Some(end) = hand_on(block.get(..count).unwrap_or_default(), &mut line, &mut due, each) {
+            return end;
         }
         // Now and then all of a long reading is used; its buffer is not kept for an idle one.
         if line.is_empty() && line.capacity() > block.len() {
@@ -120,6 +108,24 @@ fn all_lines(
     let status = child.status_by(due);
     said.read(&mut errors, MOMENT);
     status.map_or(End::Silent, |status| End::Itself(status.code()))
+}
+
+/// Hands on the lines that end in a block. `line` is what came of the last one so far, `due` when the next one must have come.
+/// Returns why the command is to be ended, if it is.
+fn hand_on(block: &[u8], line: &mut Vec<u8>, due: &mut Instant, each: &mut dyn FnMut(&[u8]) -> Next) -> Option<End> {
+    let mut rest = block;
+    while let Some(end) = memchr::memchr(b'\n', rest) {
+        let (head, tail) = rest.split_at_checked(end).unwrap_or((rest, &[]));
+        line.extend_from_slice(head);
+        match each(line) {
+            Next::Within(time) => *due = Instant::now() + time,
+            Next::Enough => return Some(End::Enough),
+        }
+        line.clear();
+        rest = tail.get(1..).unwrap_or_default();
+    }
+    line.extend_from_slice(rest);
+    if line.len() > LONGEST_LINE { Some(End::TooLong) } else { None }
 }
 
 /// The end of what a command says on standard error.
