@@ -279,7 +279,7 @@ pub(crate) fn most_free<'a>(devices: impl IntoIterator<Item = &'a Device>) -> Op
 }
 
 impl GpuProcess {
-    /// The key of a process that was proved to be the one with this PID here; `None` for every other one.
+    /// Names a process whose PID is certain; `None` for every other one: see `proved`.
     pub(crate) fn proved_key(&self) -> Option<ProcessKey> {
         if self.proved { self.key() } else { None }
     }

@@ -26,7 +26,7 @@ fn argv(parts: &[&str]) -> Vec<String> {
     ["kubectl"].iter().chain(parts).map(|part| (*part).to_owned()).collect()
 }
 
-/// kubectl gives up in this time, with a message that says more than its end would.
+/// kubectl gives up after this time. Its own message says more than that it was ended at a deadline.
 const PATIENCE: &str = "--request-timeout=8s";
 
 /// Whether the person may see the pods of all namespaces: prints yes or no.

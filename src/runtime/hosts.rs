@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::hosts::{Asked, HostReading, merged, people};
 use crate::platform::{Sampling, here};
 
-/// Schedulers and servers are asked so seldom: what they say is as old as their own readings.
+/// The pause between two questions to a scheduler or a server: its figures are no newer than its own last reading.
 const PAUSE: Duration = Duration::from_secs(15);
 
 /// Reads all machines that are asked for, in the order of their names.

@@ -13,7 +13,7 @@ use crate::platform::here;
 const LOOK: Duration = Duration::from_secs(1);
 /// How long an ended command's last words may take from the pipe to here.
 const MOMENT: Duration = Duration::from_millis(50);
-/// A longer line is none of a reading.
+/// No line of a reading is longer.
 const LONGEST_LINE: usize = 8 << 20;
 
 /// What happens after a line.
@@ -28,7 +28,7 @@ pub(in crate::runtime) enum Next {
 pub(in crate::runtime) enum End {
     /// By itself, with this exit code; `None` where a signal ended it.
     Itself(Option<i32>),
-    /// Somebody had enough.
+    /// The caller wanted no more lines.
     Enough,
     /// Nothing came in time. The command was ended.
     Silent,
@@ -48,7 +48,7 @@ pub(in crate::runtime) fn follow(
     let mut said = Said::default();
     let end = started(&mut command, input)
         .map(|(child, output, errors)| {
-            // Its ends of the pipes are closed here, or they would never end.
+            // The command's ends of the pipes are closed here, or reading them would never end.
             drop(command);
             all_lines(child, output, errors, first, each, &mut said)
         })
@@ -96,7 +96,7 @@ fn all_lines(
         if let Some(end) = hand_on(block.get(..count).unwrap_or_default(), &mut line, &mut due, each) {
             return end;
         }
-        // Now and then all of a long reading is used; its buffer is not kept for an idle one.
+        // The large buffer of a long line is not kept while the command prints nothing.
         if line.is_empty() && line.capacity() > block.len() {
             line = Vec::new();
         }
@@ -138,7 +138,7 @@ impl Said {
         let mut block = [0; 4096];
         let most = usize::try_from(MOST_SAID).unwrap_or(usize::MAX);
         let mut taken = 0;
-        // More comes as fast as it is read: the next time is soon enough.
+        // A command that prints without end would keep this loop busy: the rest is read the next time.
         while taken < most
             && let Ok(Some(count @ 1..)) = errors.read_within(&mut block, Some(patience))
         {

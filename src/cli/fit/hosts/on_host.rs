@@ -20,7 +20,7 @@ use crate::memory::flags::quoted;
 use crate::memory::{Card, Engine};
 use crate::units::Bytes;
 
-/// A process with less memory makes no model fit.
+/// Ending a process that uses less than this makes no model fit.
 const WORTH_NAMING: Bytes = Bytes::mib(256);
 
 /// How a model fits on a machine, best first.
@@ -91,7 +91,7 @@ fn on_host<'a>(wanted: &Wanted<'a>, reading: &'a HostReading, user: &str, asked:
         (Ok(answer), Some(watched)) => once_exited(answer, watched, reading, user),
         _ => Vec::new(),
     };
-    // Less may be free on another GPU, and all that it takes there is idle.
+    // Another GPU may have less free memory, but only idle processes that use the rest.
     let other = match (&answer, &watched) {
         (Ok(known), Some(watched)) if known.fits == Some(false) && once.is_empty() && known.held.len() == 1 => {
             on_another_gpu(known, watched, wanted.args.gpu, |gpu| {
