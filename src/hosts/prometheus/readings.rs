@@ -268,7 +268,7 @@ impl Series<'_> {
     }
 
     /// Whether it is of the last scrape, which was at `last`. The server still answers for some minutes with the series of a
-    /// pod that has ended.
+    /// pod that has exited.
     fn is_of_scrape(&self, last: Option<f64>, context: &Context) -> bool {
         last.is_none_or(|last| self.taken(context).is_some_and(|at| last - at < SAME_SCRAPE))
     }

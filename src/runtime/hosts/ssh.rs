@@ -213,7 +213,7 @@ impl Ssh {
 
 /// What is heard from one connection.
 struct Connection<'a> {
-    /// Given back once the machine answers, so that the next connection can be opened.
+    /// Released once the machine answers, so that the next connection can be opened.
     turn: Option<Turn<'a>>,
     /// When the next reading must have come. Other lines do not put it off: a machine that prints for ever is not waited for
     /// longer than a silent one.
