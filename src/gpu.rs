@@ -18,6 +18,7 @@ pub(crate) mod testing;
 pub(crate) mod usage;
 mod wire;
 
+use std::cmp::Reverse;
 use std::fmt;
 
 use schemars::JsonSchema;
@@ -270,7 +271,19 @@ readings! {
     }
 }
 
+/// The most memory that is free on one of these GPUs, with the GPU's index: the lowest one where several have as much. A GPU
+/// whose free memory is unknown does not count.
+pub(crate) fn most_free<'a>(devices: impl IntoIterator<Item = &'a Device>) -> Option<(Bytes, u32)> {
+    let known = devices.into_iter().filter_map(|device| Some((device.memory.free_bytes.value()?, device.index)));
+    known.max_by_key(|(free, index)| (*free, Reverse(*index)))
+}
+
 impl GpuProcess {
+    /// Names a process whose PID is certain; `None` for every other one: see `proved`.
+    pub(crate) fn proved_key(&self) -> Option<ProcessKey> {
+        if self.proved { self.key() } else { None }
+    }
+
     /// Names the process for good; `None` where its start is not known.
     pub fn key(&self) -> Option<ProcessKey> {
         self.start_ticks.value().map(|start_ticks| ProcessKey { pid: self.pid, start_ticks })
@@ -317,6 +330,11 @@ impl Snapshot {
             holder.devices.iter_mut().for_each(clean);
         }
         self
+    }
+
+    /// Each process on each GPU that lists it.
+    pub(crate) fn on_gpus(&self) -> impl Iterator<Item = (&Device, &GpuProcess)> {
+        self.devices.iter().flat_map(|device| device.processes.iter().map(move |process| (device, process)))
     }
 
     /// The process with this identity and the device it is listed on first.

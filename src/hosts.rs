@@ -63,6 +63,16 @@ pub enum Through {
     Prometheus,
 }
 
+impl Through {
+    /// Whether the machine was reached over `ssh`, so that a command can be run there.
+    pub fn is_ssh(self) -> bool {
+        match self {
+            Through::Ssh | Through::NvidiaSmi => true,
+            Through::Slurm | Through::Kubernetes | Through::Prometheus => false,
+        }
+    }
+}
+
 /// Why nothing is known of a machine, and what a person can do about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
 #[error("{why}{}", .what_to_do.as_ref().map(|what| format!("; {what}")).unwrap_or_default())]
@@ -156,7 +166,23 @@ pub struct End {
 }
 
 impl Allotment {
-    /// Takes over which jobs or pods another answer knows; of one that both know, that answer.
+    /// Whether none is left to give.
+    pub fn is_all_given(&self) -> bool {
+        self.gpus.zip(self.given).is_some_and(|(gpus, given)| given >= gpus)
+    }
+
+    /// Of a machine about which its scheduler says nothing.
+    pub fn unknown() -> Allotment {
+        Allotment { state: "unknown".to_owned(), ..Allotment::default() }
+    }
+
+    /// The same as it concerns one job or pod.
+    #[must_use]
+    pub fn given_to_only(self, given: Given) -> Allotment {
+        Allotment { given_to: vec![given], ..self }
+    }
+
+    /// Adds the jobs or pods of another answer. Where both answers know the same job, the other one replaces it.
     fn take(&mut self, other: Allotment) {
         for given in other.given_to {
             match self.given_to.iter_mut().find(|known| known.source == given.source) {
@@ -208,19 +234,12 @@ pub struct HostReading {
     pub allotment: Option<Allotment>,
 }
 
-impl Allotment {
-    /// Whether none is left to give.
-    pub fn is_all_given(&self) -> bool {
-        self.gpus.zip(self.given).is_some_and(|(gpus, given)| given >= gpus)
-    }
-}
-
 impl HostReading {
     pub fn unavailable(name: HostName, through: Through, why: Unavailable) -> HostReading {
         HostReading::new(name, through, Err(why))
     }
 
-    /// Without what only some sources tell.
+    /// A reading without the fields that only some sources tell.
     pub fn new(name: HostName, through: Through, seen: Seen) -> HostReading {
         let (also, users) = (Vec::new(), Vec::new());
         HostReading { name, also, boot_id: None, through, seen, age: None, users, allotment: None }
@@ -231,6 +250,12 @@ impl HostReading {
         let (first, second) = self.seen.as_ref().ok()?;
         Some(second.as_ref().unwrap_or(first))
     }
+}
+
+/// The only item; `None` where there are several, so that none is taken for the right one by chance.
+pub(crate) fn only_one<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
+    let first = items.next()?;
+    if items.next().is_none() { Some(first) } else { None }
 }
 
 /// Joins what was read of the same machine under several names, and what a scheduler says of a machine with its reading.
@@ -255,23 +280,22 @@ impl HostReading {
         }
     }
 
-    /// Whether this name, as a log has it, means this machine: its own, or one that it was asked for by, up to the domain.
+    /// Whether a log means this machine by this name: the machine's own name, or one by which it was asked for. User, domain
+    /// and case do not count.
     pub fn is_called(&self, name: &str) -> bool {
-        let host = |name: &str| name.rsplit('@').next().and_then(|name| name.split('.').next()).map(str::to_lowercase);
-        let names = std::iter::once(&self.name).chain(&self.also).map(HostName::as_str).chain([self.own_name()]);
-        host(name)
-            .is_some_and(|wanted| !wanted.is_empty() && names.map(host).any(|known| known.as_deref() == Some(&wanted)))
+        let wanted = name::short(name);
+        let mut names = std::iter::once(&self.name).chain(&self.also).map(HostName::as_str).chain([self.own_name()]);
+        !wanted.is_empty() && names.any(|known| name::short(known) == wanted)
     }
 
     /// The machine's own name where that was read, without its domain.
     pub fn own_name(&self) -> &str {
         let name = self.snapshot().map_or(self.name.as_str(), |snapshot| &snapshot.host.name);
         // An address has no domain.
-        let is_address = name.parse::<IpAddr>().is_ok();
-        name.split('.').next().filter(|_| !is_address).unwrap_or(name)
+        if name.parse::<IpAddr>().is_ok() { name } else { name::without_domain(name) }
     }
 
-    /// Takes over what another reading of the same machine knows more.
+    /// Fills in what only the other reading of the same machine has, and adds its names.
     fn take(&mut self, other: HostReading) {
         match (&mut self.allotment, other.allotment) {
             (Some(own), Some(others)) => own.take(others),

@@ -14,7 +14,7 @@ use crate::gpu::guard::Viewer;
 use crate::gpu::history::History;
 use crate::gpu::usage::Unused;
 use crate::gpu::{Device, Nature, Snapshot};
-use crate::hosts::{HostReading, Through, people};
+use crate::hosts::{HostName, HostReading, only_one, people};
 use crate::knowledge::{Diagnosis, Fix, MemoryKind, Oom};
 use crate::memory::flags::quoted;
 
@@ -31,10 +31,13 @@ pub(crate) struct OtherMachine<'a> {
 
 /// The machine of these that the log names as the one of its first failure, whether it was read or not.
 pub(crate) fn named<'a>(log: &Diagnosis, readings: &'a [HostReading]) -> Option<&'a HostReading> {
-    let host = log.facts.first_failure.as_ref()?.host.as_deref()?;
-    let mut called = readings.iter().filter(|reading| reading.is_called(host));
-    // Where two could be meant, neither is.
-    called.next().filter(|_| called.next().is_none())
+    let host = first_failed_host(log)?;
+    only_one(readings.iter().filter(|reading| reading.is_called(host)))
+}
+
+/// The machine on which a run failed first, as the log names it.
+pub(crate) fn first_failed_host(log: &Diagnosis) -> Option<&str> {
+    log.facts.first_failure.as_ref()?.host.as_deref()
 }
 
 /// The user as whom a machine was reached, by the number that this user has there. Nobody where that is unknown: then
@@ -68,12 +71,12 @@ fn there(line: &str, reading: &HostReading) -> Option<String> {
     if REACHES_FROM_HERE.iter().any(|program| line.starts_with(program)) {
         return Some(line.to_owned());
     }
-    if !matches!(reading.through, Through::Ssh | Through::NvidiaSmi) {
+    if !reading.through.is_ssh() {
         return None;
     }
     let is_plain = line.chars().all(|character| character.is_ascii_alphanumeric() || " ._-/@:=".contains(character));
     let line = if is_plain { line.to_owned() } else { quoted(line) };
-    Some(format!("ssh -t {} {line}", quoted(reading.name.as_str())))
+    Some(reading.name.ssh_command(&line))
 }
 
 /// A GPU of another machine with room for the run.
@@ -100,10 +103,13 @@ pub(crate) fn offer(advice: &mut Advice, situation: &Situation<'_>, fix: &Fix, m
         steps: vec![how(&room, situation, &said)],
         ..PlannedFix::of(fix)
     };
-    // Another GPU of the same machine needs no files elsewhere.
-    let is_nearer = |first: &PlannedFix| first.room_on.as_ref().is_some_and(|room| !room.is_shared);
-    let at = usize::from(advice.plan.first().is_some_and(is_nearer));
-    advice.plan.insert(at, planned);
+    // An unused GPU of this machine comes before it: that one needs no files copied.
+    let is_behind_the_first = advice.plan.first().is_some_and(uses_another_gpu_here);
+    advice.plan.insert(usize::from(is_behind_the_first), planned);
+}
+
+fn uses_another_gpu_here(planned: &PlannedFix) -> bool {
+    planned.room_on.as_ref().is_some_and(|room| !room.is_shared)
 }
 
 fn room_elsewhere<'a>(advice: &Advice, situation: &Situation<'_>, machines: &[OtherMachine<'a>]) -> Option<Room<'a>> {
@@ -131,8 +137,8 @@ fn room_elsewhere<'a>(advice: &Advice, situation: &Situation<'_>, machines: &[Ot
     rooms.max_by_key(|room| (room.device.memory.free_bytes.value(), Reverse(room.device.index)))
 }
 
-fn named_among<'a>(log: &Diagnosis, machines: &[OtherMachine<'a>]) -> Option<&'a crate::hosts::HostName> {
-    let host = log.facts.first_failure.as_ref()?.host.as_deref()?;
+fn named_among<'a>(log: &Diagnosis, machines: &[OtherMachine<'a>]) -> Option<&'a HostName> {
+    let host = first_failed_host(log)?;
     machines.iter().find(|machine| machine.reading.is_called(host)).map(|machine| &machine.reading.name)
 }
 
@@ -154,13 +160,10 @@ fn how(room: &Room<'_>, situation: &Situation<'_>, said: &str) -> Step {
             "Select the node in the pod's spec".to_owned(),
             Some(format!("nodeSelector: {{kubernetes.io/hostname: {node}}}")),
         ),
-        Form::Posix if matches!(room.reading.through, Through::Ssh | Through::NvidiaSmi) => {
+        Form::Posix if room.reading.through.is_ssh() => {
             let line = line.filter(|line| !line.contains("CUDA_VISIBLE_DEVICES")).unwrap_or("COMMAND");
             let run = format!("{} {line}", only(room.device, line));
-            (
-                "Run it there with only that GPU visible".to_owned(),
-                Some(format!("ssh -t {} {}", quoted(name.as_str()), quoted(&run))),
-            )
+            ("Run it there with only that GPU visible".to_owned(), Some(name.ssh_command(&quoted(&run))))
         }
         Form::Posix | Form::PowerShell | Form::Cmd | Form::Compose => {
             (format!("Run it on {name} with only GPU {index} visible"), None)
@@ -198,7 +201,7 @@ mod tests {
     use crate::advice::{Situation, advise};
     use crate::gpu::testing::{device, process, snapshot};
     use crate::gpu::{GpuProcess, Reading};
-    use crate::hosts::{Allotment, Unavailable};
+    use crate::hosts::{Allotment, Through, Unavailable};
     use crate::knowledge::first_failure::FirstFailure;
     use crate::knowledge::{FixId, KnowledgeBase};
     use crate::units::Bytes;

@@ -26,7 +26,7 @@ fn argv(parts: &[&str]) -> Vec<String> {
     ["kubectl"].iter().chain(parts).map(|part| (*part).to_owned()).collect()
 }
 
-/// kubectl gives up in this time, with a message that says more than its end would.
+/// kubectl gives up after this time. Its own message says more than that it was ended at a deadline.
 const PATIENCE: &str = "--request-timeout=8s";
 
 /// Whether the person may see the pods of all namespaces: prints yes or no.
@@ -166,11 +166,10 @@ pub fn nodes(
     let mut readings = Vec::new();
     for node in list.items.unwrap_or_default() {
         let name = node.metadata.name.as_str();
-        let Some(host) =
-            Some(name).filter(|name| is_name_of_kubernetes(name)).and_then(|name| name.parse::<HostName>().ok())
-        else {
+        if !is_name_of_kubernetes(name) {
             continue;
-        };
+        }
+        let Ok(host) = name.parse::<HostName>() else { continue };
         let taken = of_node.get(name).map(Vec::as_slice).unwrap_or_default();
         let Some(allotment) = allotment(&node, taken, is_all, claims) else { continue };
         let what_to_do = Some(format!("read it with --host {host}, or look into a pod with --pod NAMESPACE/POD"));
@@ -191,54 +190,76 @@ pub fn node(printed: &str) -> Option<Allotment> {
     allotment(&read(printed).ok()?, &[], false, &Claims::default())
 }
 
-/// `None` where the node has no GPUs.
-fn allotment(node: &Node, taken: &[&Taken], is_all: bool, claims: &Claims) -> Option<Allotment> {
-    let label = |name: &str| node.metadata.labels.as_ref().and_then(|labels| labels.get(name)).map(String::as_str);
-    let allocatable = node.status.allocatable.iter().flatten();
-    let all: BTreeMap<&str, u64> =
-        allocatable.filter_map(|(name, quantity)| Some((name.as_str(), count(quantity)?))).collect();
-    let replicas = label("nvidia.com/gpu.replicas").and_then(|count| count.parse::<u64>().ok()).unwrap_or(1);
-    let sharing = label("nvidia.com/gpu.sharing-strategy").filter(|how| *how != "none").unwrap_or("shared");
-    let sum_of = |resource: &str| is_all.then(|| taken.iter().filter_map(|one| one.of.get(resource)).sum::<u64>());
+impl Node {
+    fn label(&self, name: &str) -> Option<&str> {
+        self.metadata.labels.as_ref()?.get(name).map(String::as_str)
+    }
+}
 
+/// How many units of a resource a node has, and how many of them were given to pods; the latter is unknown where not all pods
+/// can be listed.
+struct Units {
+    total: u64,
+    given: Option<u64>,
+}
+
+/// What a node has: its whole GPUs, once for each resource that counts them, and parts of GPUs.
+fn whole_and_parts(node: &Node, taken: &[&Taken], is_all: bool) -> (Vec<Units>, Vec<Slice>) {
+    let replicas = node.label("nvidia.com/gpu.replicas").and_then(|count| count.parse::<u64>().ok()).unwrap_or(1);
+    let sharing = node.label("nvidia.com/gpu.sharing-strategy").filter(|how| *how != "none").unwrap_or("shared");
     let (mut whole, mut slices) = (Vec::new(), Vec::new());
-    for (resource, total) in all.into_iter().filter(|(_, total)| *total > 0) {
-        let given = sum_of(resource);
+    for (resource, quantity) in node.status.allocatable.iter().flatten() {
+        let Some(total) = count(quantity).filter(|total| *total > 0) else { continue };
+        let given = is_all.then(|| taken.iter().filter_map(|one| one.of.get(resource)).sum::<u64>());
         // With replicas, several pods are given the same GPU.
         if is_whole(resource) && replicas > 1 {
             let name = format!("{resource} ({}, {replicas} on one GPU)", shown(sharing));
             slices.push(Slice { name, total, given });
         } else if is_whole(resource) {
-            whole.push((total, given));
+            whole.push(Units { total, given });
         } else if is_part(resource) {
             slices.push(Slice { name: shown(resource), total, given });
         }
     }
-    let of_claims = claims.of_node(&node.metadata.name);
-    whole.extend(of_claims.as_ref().map(|of_claims| (of_claims.total, of_claims.given)));
+    (whole, slices)
+}
+
+/// `None` where the node has no GPUs.
+fn allotment(node: &Node, taken: &[&Taken], is_all: bool, claims: &Claims) -> Option<Allotment> {
+    let (mut whole, slices) = whole_and_parts(node, taken, is_all);
+    let claimed = claims.of_node(&node.metadata.name);
+    whole.extend(claimed.as_ref().map(|claimed| Units { total: claimed.total, given: claimed.given }));
     if whole.is_empty() && slices.is_empty() {
         return None;
     }
-    let given_to = given_to(taken, &node.metadata.name, claims);
     let (state, is_open) = state(node);
     let names = ["nvidia.com/gpu.product", "amd.com/gpu.product-name", "beta.amd.com/gpu.product-name"];
-    let gpu_name = names.iter().find_map(|name| label(name)).map(shown);
-    let gpu_memory = label("nvidia.com/gpu.memory").and_then(|mebibytes| mebibytes.parse().ok()).map(Bytes::mib);
-    let (named, size) = of_claims.map(|of_claims| (of_claims.gpu_name, of_claims.gpu_memory)).unwrap_or_default();
+    let gpu_name = names.iter().find_map(|name| node.label(name)).map(shown);
+    let gpu_memory = node.label("nvidia.com/gpu.memory").and_then(|mebibytes| mebibytes.parse().ok()).map(Bytes::mib);
+    let (claimed_name, claimed_memory) =
+        claimed.map(|claimed| (claimed.gpu_name, claimed.gpu_memory)).unwrap_or_default();
     Some(Allotment {
-        // Where only parts are given out, no whole one is, which is not the same as a machine without GPUs.
-        gpus: whole.iter().map(|(total, _)| *total).reduce(u64::saturating_add),
-        given: whole.iter().map(|(_, given)| *given).reduce(|one, other| Some(one?.saturating_add(other?))).flatten(),
+        // `None` where the node gives out only parts of GPUs: that is not the same as a node without GPUs.
+        gpus: whole.iter().map(|units| units.total).reduce(u64::saturating_add),
+        given: whole.iter().map(|units| units.given).reduce(|one, other| Some(one?.saturating_add(other?))).flatten(),
         given_indices: None,
-        gpu_name: gpu_name.or(named),
+        gpu_name: gpu_name.or(claimed_name),
         state,
         is_open,
-        gpu_memory_bytes: gpu_memory.or(size),
+        gpu_memory_bytes: gpu_memory.or(claimed_memory),
         ram_bytes: None,
         ram_given_bytes: None,
         slices,
-        given_to,
+        given_to: given_to(taken, &node.metadata.name, claims),
     })
+}
+
+impl Taken {
+    /// The sum over the resources of this kind; `None` where the pod requests none of them.
+    fn count_of(&self, is_of_kind: fn(&str) -> bool) -> Option<u64> {
+        let counts = self.of.iter().filter(|(name, _)| is_of_kind(name)).map(|(_, count)| *count);
+        counts.reduce(u64::saturating_add)
+    }
 }
 
 /// The pods that have GPUs of a node, or parts of them.
@@ -246,10 +267,7 @@ fn given_to(taken: &[&Taken], node: &str, claims: &Claims) -> Vec<Given> {
     let mut given = Vec::new();
     for one in taken {
         let devices = claims.of_pod(&one.source, node);
-        let of_kind = |is_it: fn(&str) -> bool| -> Option<u64> {
-            one.of.iter().filter(|(name, _)| is_it(name)).map(|(_, count)| *count).reduce(u64::saturating_add)
-        };
-        let (whole, parts) = (of_kind(is_whole), of_kind(is_part));
+        let (whole, parts) = (one.count_of(is_whole), one.count_of(is_part));
         let claimed = Some(devices.len() as u64).filter(|count| *count > 0);
         if whole.or(parts).or(claimed).is_none_or(|count| count == 0) {
             continue;

@@ -26,10 +26,15 @@ impl HostName {
         self.0.rsplit_once('@').map(|(user, _)| user)
     }
 
+    /// What a person types here to run this command line there. A line that is not plain words must be quoted already.
+    pub fn ssh_command(&self, line: &str) -> String {
+        format!("ssh -t {} {line}", quoted(&self.0))
+    }
+
     /// The command that ends these processes there, after it has shown them and asked.
     pub fn kill(&self, keys: &[ProcessKey]) -> String {
         let keys: Vec<String> = keys.iter().map(ProcessKey::to_string).collect();
-        format!("ssh -t {} oomdoctor kill {}", quoted(&self.0), keys.join(" "))
+        self.ssh_command(&format!("oomdoctor kill {}", keys.join(" ")))
     }
 
     /// Stands for all machines of a scheduler that names none of them.
@@ -40,14 +45,32 @@ impl HostName {
     /// The name that is nearest to a foreign text: `_` stands for each character that no name has, and for the `@` that would
     /// choose a user.
     pub fn nearest(text: &str) -> HostName {
-        let part = |character| if is_part_of_a_name(character) && character != '@' { character } else { '_' };
-        let name: String = text.trim_start_matches('-').chars().take(LONGEST).map(part).collect();
+        let name: String = text.trim_start_matches('-').chars().take(LONGEST).map(nearest_character).collect();
         HostName(if name.is_empty() { "unknown".to_owned() } else { name })
     }
 }
 
 fn is_part_of_a_name(character: char) -> bool {
     character.is_alphanumeric() || "._-@:[]%".contains(character)
+}
+
+fn nearest_character(character: char) -> char {
+    if is_part_of_a_name(character) && character != '@' { character } else { '_' }
+}
+
+/// A name without what follows its first dot.
+pub(crate) fn without_domain(name: &str) -> &str {
+    name.split('.').next().unwrap_or(name)
+}
+
+/// A name without the user as whom the machine is reached, as in `ada@gpu1`.
+pub(super) fn without_user(name: &str) -> &str {
+    name.rsplit('@').next().unwrap_or(name)
+}
+
+/// A name without user and domain and in lower case, to be compared with others.
+pub(super) fn short(name: &str) -> String {
+    without_domain(without_user(name)).to_lowercase()
 }
 
 impl fmt::Display for HostName {
@@ -83,6 +106,9 @@ pub fn listed(text: &str) -> Result<Vec<HostName>, String> {
     Ok(names)
 }
 
+/// No number of a job is longer.
+const LONGEST_JOB: usize = 40;
+
 /// The number of a job, such as 4711, 4711_3 of an array or 4711+1 of a heterogeneous one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobId(String);
@@ -103,9 +129,9 @@ impl FromStr for JobId {
     type Err = String;
 
     fn from_str(text: &str) -> Result<JobId, String> {
-        let is_part = |character: char| character.is_ascii_digit() || "_+".contains(character);
-        let is_a_job = text.starts_with(|first: char| first.is_ascii_digit()) && text.chars().all(is_part);
-        if !is_a_job || text.len() > 40 {
+        let is_a_job = text.starts_with(|first: char| first.is_ascii_digit())
+            && text.chars().all(|character| character.is_ascii_digit() || "_+".contains(character));
+        if !is_a_job || text.len() > LONGEST_JOB {
             return Err("give the number of a job, such as 4711 or 4711_3".to_owned());
         }
         Ok(JobId(text.to_owned()))
@@ -126,8 +152,9 @@ impl FromStr for Partition {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Partition, String> {
-        let is_part = |character: char| character.is_alphanumeric() || "._-".contains(character);
-        if text.is_empty() || text.starts_with('-') || !text.chars().all(is_part) {
+        let has_only_its_characters =
+            text.chars().all(|character| character.is_alphanumeric() || "._-".contains(character));
+        if text.is_empty() || text.starts_with('-') || !has_only_its_characters {
             return Err("give the name of a partition".to_owned());
         }
         Ok(Partition(text.to_owned()))
@@ -156,8 +183,9 @@ impl FromStr for PodName {
 
 /// Whether Kubernetes could have given this name. It becomes an argument of kubectl, so it is no option.
 pub(super) fn is_name_of_kubernetes(name: &str) -> bool {
-    let is_part = |character: char| character.is_ascii_alphanumeric() || "-.".contains(character);
-    !name.is_empty() && name.len() <= 253 && !name.starts_with('-') && name.chars().all(is_part)
+    let has_only_its_characters =
+        name.chars().all(|character| character.is_ascii_alphanumeric() || "-.".contains(character));
+    !name.is_empty() && name.len() <= LONGEST && !name.starts_with('-') && has_only_its_characters
 }
 
 #[cfg(test)]

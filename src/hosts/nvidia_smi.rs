@@ -261,13 +261,11 @@ impl Listed {
 
 /// A line of `ps`: PID, user, the user's name, age in seconds, state, command line.
 fn person(line: &str, now: Timestamp) -> Option<(u32, Person)> {
-    let mut rest = line.trim_start();
-    let mut next = || {
-        let (word, after) = rest.split_once(' ')?;
-        rest = after.trim_start();
-        Some(word)
-    };
-    let (pid, uid, user, age, state) = (next()?, next()?, next()?, next()?, next()?);
+    let (pid, rest) = first_word(line.trim_start())?;
+    let (uid, rest) = first_word(rest)?;
+    let (user, rest) = first_word(rest)?;
+    let (age, rest) = first_word(rest)?;
+    let (state, rest) = first_word(rest)?;
     let age = age.parse().ok().map(SignedDuration::from_secs);
     let person = Person {
         uid: uid.parse().ok(),
@@ -279,6 +277,12 @@ fn person(line: &str, now: Timestamp) -> Option<(u32, Person)> {
     Some((pid.parse().ok()?, person))
 }
 
+/// The first word, and what follows the blanks behind it.
+fn first_word(text: &str) -> Option<(&str, &str)> {
+    let (word, rest) = text.split_once(' ')?;
+    Some((word, rest.trim_start()))
+}
+
 fn not_listed<T>() -> Reading<T> {
     Reading::Failed("`ps` there does not list this PID".to_owned())
 }
@@ -287,18 +291,20 @@ fn known<T>(value: Option<T>) -> Reading<T> {
     value.map_or(Reading::NotAvailable, Reading::Known)
 }
 
+/// `memory` are lines of /proc/meminfo.
 fn host(name: String, memory: &[String]) -> Host {
-    let kibibytes = |key: &str| {
-        let line = memory.iter().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
-        known(line.and_then(|line| Bytes::parse_number(line.trim().strip_suffix("kB")?.trim(), 1 << 10)))
-    };
     Host {
         name,
-        memory_total_bytes: kibibytes("MemTotal"),
-        memory_available_bytes: kibibytes("MemAvailable"),
-        swap_total_bytes: kibibytes("SwapTotal"),
-        swap_free_bytes: kibibytes("SwapFree"),
+        memory_total_bytes: known(kibibytes(memory, "MemTotal")),
+        memory_available_bytes: known(kibibytes(memory, "MemAvailable")),
+        swap_total_bytes: known(kibibytes(memory, "SwapTotal")),
+        swap_free_bytes: known(kibibytes(memory, "SwapFree")),
     }
+}
+
+fn kibibytes(memory: &[String], key: &str) -> Option<Bytes> {
+    let value = memory.iter().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+    Bytes::parse_number(value.trim().strip_suffix("kB")?.trim(), 1 << 10)
 }
 
 #[cfg(test)]

@@ -4,8 +4,9 @@
 use super::HostReading;
 use crate::gpu::{GpuProcess, Reading, Snapshot};
 
-/// Whether this process belongs to the user as whom the machine was reached. An ssh_config may name another one: then no
-/// process is taken for the person's own, or `oomdoctor kill` refuses there.
+/// Whether this process belongs to the user as whom the machine was reached. An
+/// ssh_config may name another user, which is not read here: then no process counts as the person's own, or one counts that
+/// `oomdoctor kill` refuses to end there.
 pub fn is_own(host: &HostReading, local_user: &str, process: &GpuProcess) -> bool {
     process.user.known().is_some_and(|user| user == host.name.user().unwrap_or(local_user))
 }

@@ -38,7 +38,11 @@ impl FromStr for Server {
         let end = rest.find('/').unwrap_or(rest.len());
         let (authority, path) = rest.split_at_checked(end).ok_or(EXAMPLE)?;
         let (host, port) = host_and_port(authority).ok_or(EXAMPLE)?;
-        let Some(address) = own_address(host) else { return Err(way_there(host, port.filter(|_| is_plain))) };
+        let Some(address) = own_address(host) else {
+            // A port that speaks HTTPS is not the one to tunnel to.
+            let port = if is_plain { port } else { None };
+            return Err(way_there(host, port));
+        };
         if !is_plain {
             return Err("Prometheus is asked over plain HTTP; give the port where it speaks http".to_owned());
         }
@@ -58,14 +62,19 @@ fn host_and_port(authority: &str) -> Option<(&str, Option<u16>)> {
         Some((host, port)) if !port.ends_with(']') => (host, Some(port.parse().ok()?)),
         _ => (authority, None),
     };
-    // What is left is printed inside of a command.
-    let is_bare = |host: &str| host.chars().all(|character| character.is_alphanumeric() || "-._".contains(character));
-    let is_v6 = |host: &str| {
-        host.strip_prefix('[')
-            .and_then(|host| host.strip_suffix(']'))
-            .is_some_and(|host| host.parse::<Ipv6Addr>().is_ok())
-    };
-    (!host.is_empty() && !host.starts_with('-') && (is_bare(host) || is_v6(host))).then_some((host, port))
+    // The host is printed inside of a command, so nothing that a shell or a program would interpret may be in it.
+    let is_safe = !host.is_empty() && !host.starts_with('-') && (is_bare_name(host) || is_v6_address(host));
+    is_safe.then_some((host, port))
+}
+
+fn is_bare_name(host: &str) -> bool {
+    host.chars().all(|character| character.is_alphanumeric() || "-._".contains(character))
+}
+
+/// Such as `[::1]`.
+fn is_v6_address(host: &str) -> bool {
+    let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    inner.is_some_and(|address| address.parse::<Ipv6Addr>().is_ok())
 }
 
 /// The host as an address of this machine's loopback; `None` if it is elsewhere. A name is not looked up.

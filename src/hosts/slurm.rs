@@ -3,7 +3,7 @@
 //! Formats: slurm.schedmd.com/scontrol.html, srun.html, gres.html; tried with 22.05.8 (2026-11-23).
 
 use super::name::{JobId, Partition};
-use super::{Allotment, Given, HostName, Slice, Unavailable};
+use super::{Allotment, Given, HostName, Slice, Unavailable, only_one};
 use crate::source::slurm::field;
 use crate::text::harmless;
 use crate::units::Bytes;
@@ -72,7 +72,10 @@ pub fn nodes(printed: &str) -> Vec<Node> {
 }
 
 fn node(row: &str) -> Option<Node> {
-    let name = word(row, "NodeName=").filter(|_| row.starts_with("NodeName="))?;
+    if !row.starts_with("NodeName=") {
+        return None;
+    }
+    let name = word(row, "NodeName=")?;
     let all = gres(word(row, "Gres=")?);
     let used = word(row, "GresUsed=").map(gres);
     let gpus: Vec<&Gres> = all.iter().filter(|one| one.is_gpu()).collect();
@@ -87,7 +90,6 @@ fn node(row: &str) -> Option<Node> {
         Some(used) if !has_given_parts => Some(used.iter().filter(|one| one.is_gpu()).collect()),
         _ => None,
     };
-    let ram = |key| word(row, key).and_then(|text| text.parse().ok()).map(Bytes::mib);
     Some(Node {
         name: name.parse().ok()?,
         partitions: word(row, "Partitions=").unwrap_or_default().split(',').map(str::to_owned).collect(),
@@ -99,8 +101,8 @@ fn node(row: &str) -> Option<Node> {
             state: with_reason(row, state),
             is_open: is_open(state),
             gpu_memory_bytes: None,
-            ram_bytes: ram("RealMemory="),
-            ram_given_bytes: ram("AllocMem="),
+            ram_bytes: mebibytes(row, "RealMemory="),
+            ram_given_bytes: mebibytes(row, "AllocMem="),
             slices,
             given_to: Vec::new(),
         },
@@ -113,10 +115,15 @@ fn word<'r>(row: &'r str, key: &str) -> Option<&'r str> {
     Some(value).filter(|value| !value.is_empty() && *value != "(null)" && *value != "N/A")
 }
 
-/// A value that stands in the row once. What people call a job may contain anything, also what looks like a field.
+/// A field of memory, which Slurm prints in MiB without a unit.
+fn mebibytes(row: &str, key: &str) -> Option<Bytes> {
+    word(row, key)?.parse().ok().map(Bytes::mib)
+}
+
+/// A value that stands in the row once; `None` where it is ambiguous. A person may call a job anything, also what looks like
+/// a field.
 fn only<'r>(row: &'r str, key: &str) -> Option<&'r str> {
-    let mut values = row.split_ascii_whitespace().filter_map(|word| word.strip_prefix(key));
-    values.next().filter(|_| values.next().is_none())
+    only_one(row.split_ascii_whitespace().filter_map(|word| word.strip_prefix(key)))
 }
 
 fn shown(text: &str) -> String {
@@ -199,7 +206,7 @@ fn one_gres(text: &str) -> Option<Gres> {
     Some(Gres { name: name.to_owned(), kind: parts.next().map(shown), count, indices })
 }
 
-/// Nothing if one of the numbers is unknown.
+/// The count of all together; `None` if one count is unknown.
 fn sum(all: &[&Gres]) -> Option<u64> {
     all.iter().try_fold(0_u64, |sum, one| sum.checked_add(one.count?))
 }
@@ -218,16 +225,19 @@ fn names(all: &[&Gres]) -> Option<String> {
 fn slices(all: &[Gres], used: Option<&[Gres]>) -> Vec<Slice> {
     let mut slices = Vec::new();
     for name in ["shard", "mps"] {
-        let of_it =
-            |list: &[Gres]| -> Option<u64> { sum(&list.iter().filter(|one| one.name == name).collect::<Vec<_>>()) };
-        if let Some(total) = of_it(all).filter(|total| *total > 0) {
-            slices.push(Slice { name: name.to_owned(), total, given: used.and_then(of_it) });
+        if let Some(total) = sum_named(all, name).filter(|total| *total > 0) {
+            let given = used.and_then(|used| sum_named(used, name));
+            slices.push(Slice { name: name.to_owned(), total, given });
         }
     }
     slices
 }
 
-/// `0-4,7` as numbers; nothing if it is anything else or too long.
+fn sum_named(all: &[Gres], name: &str) -> Option<u64> {
+    sum(&all.iter().filter(|one| one.name == name).collect::<Vec<_>>())
+}
+
+/// `0-4,7` as numbers; `None` if it is anything else or too long.
 fn numbers(list: &str) -> Option<Vec<u32>> {
     let mut numbers = Vec::new();
     for range in list.split(',') {
@@ -261,7 +271,7 @@ fn outside_of(list: &str, open: char, close: char) -> Vec<&str> {
     parts
 }
 
-/// The nodes that an expression such as `gpu[01-04,07],login` names; nothing if it is none, or names more than `MOST_NODES`.
+/// The nodes that an expression such as `gpu[01-04,07],login` names; `None` if it is none, or names more than `MOST_NODES`.
 pub fn expanded(expression: &str) -> Option<Vec<HostName>> {
     let mut names = Vec::new();
     for part in outside_of(expression, '[', ']') {
@@ -285,12 +295,20 @@ fn expanded_part(part: &str) -> Option<Vec<String>> {
         if names.len().checked_mul(endings.len())? > MOST_NODES {
             return None;
         }
-        let each = |name: &String| endings.iter().map(|end| format!("{name}{before}{end}")).collect::<Vec<_>>();
-        names = names.iter().flat_map(each).collect();
+        names = with_endings(&names, before, &endings);
         rest = after;
     }
     names.iter_mut().for_each(|name| name.push_str(rest));
     Some(names)
+}
+
+/// Each name followed by `before` and by each of the endings.
+fn with_endings(names: &[String], before: &str, endings: &[String]) -> Vec<String> {
+    let mut all = Vec::new();
+    for name in names {
+        all.extend(endings.iter().map(|end| format!("{name}{before}{end}")));
+    }
+    all
 }
 
 /// `01-03,7` as 01, 02, 03, 7: the width of the first number is kept.
@@ -334,30 +352,34 @@ pub fn jobs(asked: &JobId, printed: &str) -> Result<Vec<Job>, Unavailable> {
 }
 
 fn job(row: &str) -> Result<Job, Unavailable> {
-    let unclear = || Unavailable::new("what Slurm says of the job is not clear");
-    let id: JobId = word(row, "JobId=").and_then(|id| id.parse().ok()).ok_or_else(unclear)?;
-    let names = only(row, "NodeList=").and_then(expanded).ok_or_else(unclear)?;
+    let id = word(row, "JobId=").and_then(|id| id.parse::<JobId>().ok());
+    let names = only(row, "NodeList=").and_then(expanded);
+    let (Some(id), Some(names)) = (id, names) else {
+        return Err(Unavailable::new("what Slurm says of the job is not clear"));
+    };
     let user = only(row, "UserId=").map(|user| shown(user.split('(').next().unwrap_or(user)));
     let name = field(row, " JobName=").map(shown);
     let output = field(row, " StdOut=").filter(|path| path.starts_with('/')).map(|path| harmless(path).into_owned());
-    let given_on = given_on(row);
-    let with_given = |node: HostName| {
-        let gpus: Option<&Vec<Gres>> = given_on.iter().find(|(nodes, _)| nodes.contains(&node)).map(|(_, gpus)| gpus);
-        let gpus: Option<Vec<&Gres>> = gpus.map(|gpus| gpus.iter().filter(|one| one.is_gpu()).collect());
-        let indices = gpus.as_deref().and_then(all_indices).unwrap_or_default();
-        let given = Given {
-            source: format!("slurm:{id}"),
-            name: name.clone(),
-            user: user.clone(),
-            gpus: gpus.as_deref().and_then(sum),
-            devices: indices.iter().map(u32::to_string).collect(),
-            output: output.clone(),
-            containers: Vec::new(),
-        };
+    let on_every_node = Given { source: format!("slurm:{id}"), name, user, output, ..Given::default() };
+    let groups = given_on(row);
+    let nodes = names.into_iter().map(|node| {
+        let given = given_on_node(&on_every_node, &groups, &node);
         (node, given)
-    };
-    let nodes = names.into_iter().map(with_given).collect();
+    });
+    let nodes = nodes.collect();
     Ok(Job { id, nodes })
+}
+
+/// What a job was given on one of its nodes. `groups` are its nodes with their resources, as `given_on` reads them.
+fn given_on_node(on_every_node: &Given, groups: &[(Vec<HostName>, Vec<Gres>)], node: &HostName) -> Given {
+    let resources = groups.iter().find(|(nodes, _)| nodes.contains(node)).map(|(_, resources)| resources);
+    let gpus: Option<Vec<&Gres>> = resources.map(|all| all.iter().filter(|one| one.is_gpu()).collect());
+    let indices = gpus.as_deref().and_then(all_indices).unwrap_or_default();
+    Given {
+        gpus: gpus.as_deref().and_then(sum),
+        devices: indices.iter().map(u32::to_string).collect(),
+        ..on_every_node.clone()
+    }
 }
 
 /// The groups of nodes of a job, each with its resources: ` Nodes=gpu[01-02] CPU_IDs=0-7 Mem=1 GRES=gpu:a100:2(IDX:0-1)`.
@@ -378,18 +400,21 @@ fn given_on(row: &str) -> Vec<(Vec<HostName>, Vec<Gres>)> {
 
 /// Why a step on a node ended without a reading, from what srun said.
 pub fn why_no_step(said: &str) -> Unavailable {
-    let has = |sign: &str| said.contains(sign);
-    if has("execve()") || has("No such file or directory") {
+    if has_any_of(said, &["execve()", "No such file or directory"]) {
         let what_to_do = Some("install it in a folder that the nodes share and that is on PATH".to_owned());
         return Unavailable { why: "oomdoctor is not installed there".to_owned(), what_to_do };
     }
-    if has("ccess denied") || has("ermission denied") || has("Access/permission") {
+    if has_any_of(said, &["ccess denied", "ermission denied", "Access/permission"]) {
         return Unavailable::new("Slurm lets only the owner look into this job");
     }
-    if has("Invalid job id") || has("Job/step already completing or completed") {
+    if has_any_of(said, &["Invalid job id", "Job/step already completing or completed"]) {
         return Unavailable::new("the job ended");
     }
     said_by("srun", said)
+}
+
+fn has_any_of(said: &str, signs: &[&str]) -> bool {
+    signs.iter().any(|sign| said.contains(sign))
 }
 
 /// What a command of Slurm said about its failure.

@@ -57,7 +57,7 @@ impl Trouble {
         Trouble { needs_a_person: true, ..Trouble::passing(why, what_to_do) }
     }
 
-    /// One about which nobody knows what helps.
+    /// One for which no remedy is known.
     pub fn unclear(why: impl Into<String>) -> Trouble {
         Trouble { unavailable: Unavailable::new(why), ..Trouble::default() }
     }
@@ -71,7 +71,7 @@ impl Trouble {
 
     /// Nothing came in time.
     pub fn silent(host: &HostName) -> Trouble {
-        Trouble::passing("it did not answer in time", format!("try `ssh {host}` by hand"))
+        Trouble::passing("it did not answer in time", try_by_hand(host))
     }
 
     /// This machine has no `ssh`.
@@ -105,64 +105,84 @@ pub fn why(host: &HostName, code: Option<i32>, said: &str, heard: Option<&str>) 
     }
 }
 
-/// What ssh itself ended for. A jump host's trouble comes before what follows from it, so the first kind that shows counts.
+/// Why ssh itself ended. The trouble of a jump host is printed before what follows from it, and a host key or a login that was
+/// refused closes the connection, too: the order of these questions is the order of causes.
 fn of_ssh(host: &HostName, said: &str) -> Trouble {
-    let by_hand = || format!("connect once by hand: ssh {host}");
-    let line_with = |words: &str| said.lines().find(|line| line.contains(words)).map(quoted);
-    if line_with("REMOTE HOST IDENTIFICATION HAS CHANGED").is_some() {
-        return Trouble::lasting(
-            "its host key has changed",
-            format!("ask its administrator whether that is meant; `ssh {host}` says which line of known_hosts is old"),
-        );
-    }
-    if line_with("Host key verification failed").is_some() {
-        return Trouble::lasting("its host key is not known here", by_hand());
-    }
-    if line_with("Too many authentication failures").is_some() {
-        return Trouble::lasting(
-            "Too many authentication failures",
-            "name the key in ~/.ssh/config: IdentityFile, IdentitiesOnly yes",
-        );
-    }
-    if let Some(line) = line_with("Permission denied") {
-        let from = line.find("Permission denied").unwrap_or(0);
-        let why = line.get(from..).unwrap_or(&line).trim_end_matches('.');
-        let what = format!("nobody is asked for a password here: `ssh-add` your key, or `ssh-copy-id {host}`");
-        return Trouble::lasting(why, what);
-    }
-    if line_with("Connection refused").is_some() {
-        return Trouble::passing(
-            "Connection refused",
-            format!("is sshd running there? `ssh -G {host}` shows the port"),
-        );
-    }
-    if line_with("Could not resolve hostname").is_some() {
-        let trouble = Trouble::passing("Could not resolve its name", "add it to ~/.ssh/config, or check the spelling");
-        return Trouble { is_unknown_name: true, ..trouble };
-    }
-    for words in ["timed out", "Timeout, server", "No route to host", "Network is unreachable"] {
-        if let Some(line) = line_with(words) {
-            return Trouble::passing(after_address(&line), "is it on, and does it need a VPN?");
-        }
-    }
-    for words in ["Connection closed", "Connection reset", "kex_exchange_identification", "Broken pipe"] {
-        if let Some(line) = line_with(words) {
-            return Trouble::passing(line, format!("try `ssh {host}` by hand"));
-        }
-    }
-    let why = last_words(said).map_or("ssh ended without a reason".to_owned(), quoted);
-    Trouble::passing(why, format!("try `ssh {host}` by hand"))
+    host_key(host, said)
+        .or_else(|| login(host, said))
+        .or_else(|| way_there(host, said))
+        .or_else(|| broken_connection(host, said))
+        .unwrap_or_else(|| {
+            let why = last_words(said).map_or("ssh ended without a reason".to_owned(), quoted);
+            Trouble::passing(why, try_by_hand(host))
+        })
 }
 
-/// `ssh: connect to host 10.0.0.7 port 22: Connection timed out` without what the person knows.
+fn try_by_hand(host: &HostName) -> String {
+    format!("try `ssh {host}` by hand")
+}
+
+/// The first line with these words, harmless to print.
+fn line_with(said: &str, words: &str) -> Option<String> {
+    said.lines().find(|line| line.contains(words)).map(quoted)
+}
+
+fn host_key(host: &HostName, said: &str) -> Option<Trouble> {
+    if said.contains("REMOTE HOST IDENTIFICATION HAS CHANGED") {
+        let what = "ask its administrator whether that is meant";
+        let what = format!("{what}; `ssh {host}` says which line of known_hosts is old");
+        return Some(Trouble::lasting("its host key has changed", what));
+    }
+    if said.contains("Host key verification failed") {
+        return Some(Trouble::lasting("its host key is not known here", format!("connect once by hand: ssh {host}")));
+    }
+    None
+}
+
+fn login(host: &HostName, said: &str) -> Option<Trouble> {
+    if said.contains("Too many authentication failures") {
+        return Some(Trouble::lasting(
+            "Too many authentication failures",
+            "name the key in ~/.ssh/config: IdentityFile, IdentitiesOnly yes",
+        ));
+    }
+    let line = line_with(said, "Permission denied")?;
+    let from = line.find("Permission denied").unwrap_or(0);
+    let why = line.get(from..).unwrap_or(&line).trim_end_matches('.');
+    let what = format!("nobody is asked for a password here: `ssh-add` your key, or `ssh-copy-id {host}`");
+    Some(Trouble::lasting(why, what))
+}
+
+/// The machine could not be reached at all.
+fn way_there(host: &HostName, said: &str) -> Option<Trouble> {
+    if said.contains("Connection refused") {
+        let what = format!("is sshd running there? `ssh -G {host}` shows the port");
+        return Some(Trouble::passing("Connection refused", what));
+    }
+    if said.contains("Could not resolve hostname") {
+        let trouble = Trouble::passing("Could not resolve its name", "add it to ~/.ssh/config, or check the spelling");
+        return Some(Trouble { is_unknown_name: true, ..trouble });
+    }
+    let signs = ["timed out", "Timeout, server", "No route to host", "Network is unreachable"];
+    let line = signs.iter().find_map(|words| line_with(said, words))?;
+    Some(Trouble::passing(after_address(&line), "is it on, and does it need a VPN?"))
+}
+
+fn broken_connection(host: &HostName, said: &str) -> Option<Trouble> {
+    let signs = ["Connection closed", "Connection reset", "kex_exchange_identification", "Broken pipe"];
+    let line = signs.iter().find_map(|words| line_with(said, words))?;
+    Some(Trouble::passing(line, try_by_hand(host)))
+}
+
+/// The reason alone out of `ssh: connect to host 10.0.0.7 port 22: Connection timed out`.
 fn after_address(line: &str) -> String {
     line.rsplit(": ").next().unwrap_or(line).to_owned()
 }
 
 /// The last line that is more than a warning or a blank.
 fn last_words(said: &str) -> Option<&str> {
-    let is_telling = |line: &&str| !line.is_empty() && !line.starts_with("Warning:") && !line.starts_with("**");
-    said.lines().map(str::trim).rfind(is_telling)
+    let lines = said.lines().map(str::trim);
+    lines.filter(|line| !line.is_empty()).rfind(|line| !line.starts_with("Warning:") && !line.starts_with("**"))
 }
 
 /// What a machine said, harmless to print and short.

@@ -17,6 +17,7 @@ use crate::platform::here;
 const MOST_PRINTED: u64 = 64 << 20;
 /// What a command says about its failure.
 const MOST_SAID: u64 = 16 << 10;
+/// The time between two looks at whether a command has exited.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// What a command printed.
@@ -54,18 +55,19 @@ impl From<io::Error> for Failure {
 
 /// Runs a command without a shell and without input, and keeps of a huge output what matters. It is ended at the deadline.
 pub(super) fn run(argv: &[String], merges: bool, due: Instant, telling: &Telling) -> Result<Said, Failure> {
-    let Some((program, arguments)) = argv.split_first() else { return Err(Failure::NotInstalled) };
-    let mut command = Command::new(program);
-    command.args(arguments);
-    run_until(command, merges, due, |output| read_all(output, |block| telling.may_matter(block)))
+    run_until(command_of(argv)?, merges, due, |output| read_all(output, |block| telling.may_matter(block)))
 }
 
 /// The same for an output that is of no use in parts.
 pub(super) fn whole(argv: &[String], due: Instant) -> Result<Said, Failure> {
-    let Some((program, arguments)) = argv.split_first() else { return Err(Failure::NotInstalled) };
+    run_until(command_of(argv)?, false, due, all_of)
+}
+
+fn command_of(argv: &[String]) -> Result<Command, Failure> {
+    let (program, arguments) = argv.split_first().ok_or(Failure::NotInstalled)?;
     let mut command = Command::new(program);
     command.args(arguments);
-    run_until(command, false, due, all_of)
+    Ok(command)
 }
 
 pub(super) fn all_of(output: Due) -> io::Result<Vec<u8>> {
@@ -85,14 +87,14 @@ pub(super) fn run_until(
     command.stdin(Stdio::null()).env("NO_COLOR", "1").env("SYSTEMD_COLORS", "0");
     // Seconds since 1970, so that the cluster's time zone does not matter.
     command.env("SLURM_TIME_FORMAT", "%s");
-    // The end that is not used is closed here, or the other one would be waited for.
+    // The end that nobody writes to is closed here, or the end that is read would never end.
     let (errors, unused) = if merges { (input.try_clone()?, Some(about_input)) } else { (about_input, None) };
     drop(unused);
     command.stderr(errors).stdout(input);
     // A group of its own, so that all of it can be ended.
     here::detach(&mut command);
     let child = command.spawn();
-    // Its ends of the pipes must be closed here, or they would never end.
+    // The command's ends of the pipes are closed here, or reading them would never end.
     drop(command);
     let mut child = Ended(child?);
     let text = read(Due { pipe: here::Pipe::new(here::file_of(output)), due })?;

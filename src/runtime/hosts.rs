@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::hosts::{Asked, HostReading, merged, people};
 use crate::platform::{Sampling, here};
 
-/// Schedulers and servers are asked so seldom: what they say is as old as their own readings.
+/// The pause between two questions to a scheduler or a server: its figures are no newer than its own last reading.
 const PAUSE: Duration = Duration::from_secs(15);
 
 /// Reads all machines that are asked for, in the order of their names.
@@ -27,26 +27,26 @@ pub(crate) fn read(asked: &Asked, sampling: &Sampling) -> Vec<HostReading> {
         ];
         ways.into_iter().flat_map(|way| way.join().unwrap_or_default()).collect()
     });
-    let readings = merged(readings);
-    if asked.full {
-        return readings;
-    }
     let user = here::user_name();
-    readings.into_iter().map(|reading| people::with_short_commands(reading, &user)).collect()
+    merged(readings).into_iter().map(|reading| as_wanted(reading, asked.full, &user)).collect()
+}
+
+/// A reading as it is shown: other people's command lines only where they are wanted in full.
+fn as_wanted(reading: HostReading, full: bool, user: &str) -> HostReading {
+    if full { reading } else { people::with_short_commands(reading, user) }
 }
 
 /// Tells what each machine shows, each time anew, and why one went down, until `tell` is false.
 pub(crate) fn watch(asked: &Asked, sampling: &Sampling, tell: impl Fn(HostReading) -> bool + Send + Clone + 'static) {
-    let (user, full) = (here::user_name(), asked.full);
-    let tell = move |reading| tell(if full { reading } else { people::with_short_commands(reading, &user) });
-    ssh::watch(asked, sampling, tell.clone());
+    let (user, full, tell_as_wanted) = (here::user_name(), asked.full, tell.clone());
+    ssh::watch(asked, sampling, move |reading| tell_as_wanted(as_wanted(reading, full, &user)));
     let others = Asked { hosts: Vec::new(), ..asked.clone() };
     if others.is_nothing() {
         return;
     }
     let sampling = sampling.clone();
     let spawned = thread::Builder::new().name("hosts".into()).spawn(move || {
-        while read(&Asked { full: true, ..others.clone() }, &sampling).into_iter().all(&tell) {
+        while read(&others, &sampling).into_iter().all(&tell) {
             thread::sleep(PAUSE);
         }
     });

@@ -1,16 +1,17 @@
 //! Owns the table of the machines, to open one of them.
 
-use std::cmp::Reverse;
 use std::time::Duration;
 
 use super::{Body, Hint, Item, Line, Outcome, Overlay, covered};
+use crate::advice::other_machine::first_failed_host;
 use crate::app::action::Action;
 use crate::app::layout::page_height;
 use crate::app::model::{Host, Model};
 use crate::app::update::hosts;
-use crate::gpu::Snapshot;
 use crate::gpu::activity::Activity;
 use crate::gpu::history::History;
+use crate::gpu::{Snapshot, most_free};
+use crate::hosts::name::without_domain;
 use crate::knowledge::page::Tone;
 use crate::text::harmless;
 use crate::units::Bytes;
@@ -108,20 +109,14 @@ struct Figures {
 impl Figures {
     fn of(snapshot: &Snapshot, history: &History) -> Figures {
         let mut free = snapshot.devices.iter().map(|device| device.memory.free_bytes.value());
-        let most = snapshot.devices.iter().filter_map(|device| Some((device.memory.free_bytes.value()?, device.index)));
-        let mut idle = (0, Bytes::ZERO);
-        for device in &snapshot.devices {
-            for process in &device.processes {
-                if Activity::of(Some(history), Some(device), process).is_idle() {
-                    idle = (idle.0 + 1, idle.1.plus(process.used_bytes.value().unwrap_or(Bytes::ZERO)));
-                }
-            }
-        }
+        let rows = snapshot.on_gpus();
+        let idle = rows.filter(|(device, process)| Activity::of(Some(history), Some(device), process).is_idle());
+        let used: Vec<Bytes> = idle.map(|(_, process)| process.used_bytes.value().unwrap_or(Bytes::ZERO)).collect();
         Figures {
             gpus: snapshot.devices.len(),
             free: free.try_fold(Bytes::ZERO, |sum, free| Some(sum.plus(free?))),
-            most: most.max_by_key(|(free, index)| (*free, Reverse(*index))),
-            idle,
+            most: most_free(&snapshot.devices),
+            idle: (used.len(), used.into_iter().fold(Bytes::ZERO, Bytes::plus)),
         }
     }
 }
@@ -160,16 +155,12 @@ fn padded(name: &str, width: usize) -> String {
 impl Model {
     /// Which of the machines the log names as the one on which it failed first.
     fn machine_of_the_log(&self) -> Option<usize> {
-        let host = self.input.diagnosis.as_ref()?.facts.first_failure.as_ref()?.host.as_deref()?;
+        let host = first_failed_host(self.input.diagnosis.as_ref()?)?;
         self.hosts.all.iter().position(|known| {
             let own = known.latest.as_deref().map(|snapshot| snapshot.host.name.as_str());
             own.into_iter().chain([known.told.name.as_str()]).any(|name| without_domain(name) == without_domain(host))
         })
     }
-}
-
-fn without_domain(name: &str) -> &str {
-    name.split('.').next().unwrap_or(name)
 }
 
 /// The table, with the machine that the log names selected.

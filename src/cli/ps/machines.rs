@@ -9,7 +9,7 @@ use crossterm::style::Stylize;
 use super::table::{Column, UNKNOWN, USER_WIDTH, WIDE, aligned, column, cut_to, shown, what, wrapped};
 use crate::cli::watched::Watched;
 use crate::gpu::activity::Activity;
-use crate::gpu::{Device, Driver, GpuProcess, Nature, ProcessKey};
+use crate::gpu::{Device, Driver, GpuProcess, Nature, ProcessKey, most_free};
 use crate::hosts::{Allotment, HostReading, Through, people};
 use crate::text::harmless;
 use crate::units::{Bytes, WallTime};
@@ -109,10 +109,10 @@ impl Row<'_> {
             cut_to(&self.machine.name(), HOST_WIDTH),
             self.device.index.to_string(),
             cut_to(&shown(&process.user), user_width),
-            proved_key(process).map_or_else(|| format!("{}{UNKNOWN}", process.pid), |key| key.to_string()),
+            process.proved_key().map_or_else(|| format!("{}{UNKNOWN}", process.pid), |key| key.to_string()),
             shown(&process.used_bytes),
             self.activity.to_string(),
-            age.unwrap_or_else(|| UNKNOWN.to_owned()),
+            or_unknown(age),
             self.command(look),
         ]
     }
@@ -129,17 +129,13 @@ impl Row<'_> {
 
     /// What ends it where it runs, if that may be offered: your own, idle, on a machine that has this program.
     fn ended_by(&self, look: &Look) -> Option<String> {
-        let key = proved_key(self.process)?;
+        let key = self.process.proved_key()?;
         let may_be_offered = self.activity.is_idle()
             && self.is_own(look)
             && self.process.protected.is_none()
             && self.machine.reading.through == Through::Ssh;
         if may_be_offered { Some(self.machine.reading.name.kill(&[key])) } else { None }
     }
-}
-
-fn proved_key(process: &GpuProcess) -> Option<ProcessKey> {
-    process.key().filter(|_| process.proved)
 }
 
 /// The whole text.
@@ -153,7 +149,7 @@ pub(super) fn text(machines: &[Machine], look: &Look) -> String {
         paragraphs.push(cut(aligned(&PROCESSES, &cells, true), width));
     }
     paragraphs.push(cut(users(machines), width));
-    if rows.iter().any(|row| proved_key(row.process).is_none()) {
+    if rows.iter().any(|row| row.process.proved_key().is_none()) {
         let note = "A PID with ? is not proved: it belongs to another container or user, or nvidia-smi listed it.";
         paragraphs.push(gray(&[note.to_owned()], width, look));
     }
@@ -179,7 +175,7 @@ fn users(machines: &[Machine]) -> Vec<String> {
     for machine in machines {
         for user in &machine.reading.users {
             let devices = machine.watched.map(|watched| watched.snapshot.devices.as_slice()).unwrap_or_default();
-            let gpu = devices.get(user.device).map_or_else(|| UNKNOWN.to_owned(), |device| device.index.to_string());
+            let gpu = or_unknown(devices.get(user.device).map(|device| device.index));
             let name = user.name.as_deref().unwrap_or("in use, user unknown");
             let idle = user.idle_for.map(|time| format!(", idle ≥ {} min", time.as_secs() / 60)).unwrap_or_default();
             lines.push(format!("{} GPU {gpu}: {name}{idle}", machine.name()));
@@ -190,13 +186,11 @@ fn users(machines: &[Machine]) -> Vec<String> {
 
 fn rows<'a>(machine: &Machine<'a>) -> Vec<Row<'a>> {
     let Ok(watched) = machine.seen() else { return Vec::new() };
-    let machine = *machine;
-    let row = |device: &'a Device, process: &'a GpuProcess| {
+    let rows = watched.snapshot.on_gpus().map(|(device, process)| {
         let activity = watched.activity(device, process);
-        Row { machine, watched, device, process, activity }
-    };
-    let devices = &watched.snapshot.devices;
-    devices.iter().flat_map(|device| device.processes.iter().map(move |process| row(device, process))).collect()
+        Row { machine: *machine, watched, device, process, activity }
+    });
+    rows.collect()
 }
 
 /// A line for each machine of which GPUs are known; the last column only where a scheduler was asked.
@@ -217,21 +211,23 @@ fn lines_of_machines(machines: &[Machine], look: &Look) -> Vec<String> {
 }
 
 fn machine_cells(machine: &Machine, seen: Option<&Watched>, look: &Look) -> Vec<String> {
-    let unknown = || UNKNOWN.to_owned();
     let allotment = machine.reading.allotment.as_ref();
     let gpus: Vec<&Device> = seen.map(gpus).unwrap_or_default();
     let count = if seen.is_some() { u64::try_from(gpus.len()).ok() } else { allotment.and_then(|all| all.gpus) };
-    let most = gpus.iter().filter_map(|device| Some((device.memory.free_bytes.value()?, device.index)));
-    let most = most.max_by_key(|(free, index)| (*free, Reverse(*index)));
+    let most = most_free(gpus.iter().copied());
     vec![
         cut_to(&machine.name(), HOST_WIDTH),
-        count.map_or_else(unknown, |count| count.to_string()),
+        or_unknown(count),
         sum_of(gpus.iter().map(|device| device.memory.free_bytes.value())),
-        most.map_or_else(unknown, |(free, index)| format!("{free} (GPU {index})")),
-        seen.map_or_else(unknown, idle),
-        seen.map_or_else(unknown, |watched| age_of(machine.reading, watched, look)),
+        or_unknown(most.map(|(free, index)| format!("{free} (GPU {index})"))),
+        or_unknown(seen.map(idle)),
+        or_unknown(seen.map(|watched| age_of(machine.reading, watched, look))),
         allotment.map_or_else(String::new, given),
     ]
+}
+
+fn or_unknown(figure: Option<impl ToString>) -> String {
+    figure.map_or_else(|| UNKNOWN.to_owned(), |figure| figure.to_string())
 }
 
 /// The GPUs that have memory of their own: a split one's is its instances'.
@@ -243,16 +239,14 @@ fn gpus(watched: &Watched) -> Vec<&Device> {
 fn idle(watched: &Watched) -> String {
     let mut idle: BTreeMap<ProcessKey, Option<Bytes>> = BTreeMap::new();
     let mut is_least = false;
-    for device in &watched.snapshot.devices {
-        for process in &device.processes {
-            match (watched.activity(device, process), process.key()) {
-                (Activity::Idle(_), Some(key)) => {
-                    let known = idle.entry(key).or_insert(Some(Bytes::ZERO));
-                    *known = known.zip(process.used_bytes.value()).map(|(sum, used)| sum.plus(used));
-                }
-                (Activity::Busy(_), _) => {}
-                _ => is_least = true,
+    for (device, process) in watched.snapshot.on_gpus() {
+        match (watched.activity(device, process), process.key()) {
+            (Activity::Idle(_), Some(key)) => {
+                let known = idle.entry(key).or_insert(Some(Bytes::ZERO));
+                *known = known.zip(process.used_bytes.value()).map(|(sum, used)| sum.plus(used));
             }
+            (Activity::Busy(_), _) => {}
+            _ => is_least = true,
         }
     }
     let bound = if is_least { "≥ " } else { "" };
@@ -286,8 +280,7 @@ fn age_of(reading: &HostReading, watched: &Watched, look: &Look) -> String {
 
 /// What a scheduler gave away: "5 of 8 given, MIXED".
 fn given(allotment: &Allotment) -> String {
-    let figure = |count: Option<u64>| count.map_or_else(|| UNKNOWN.to_owned(), |count| count.to_string());
-    let mut text = format!("{} of {} given", figure(allotment.given), figure(allotment.gpus));
+    let mut text = format!("{} of {} given", or_unknown(allotment.given), or_unknown(allotment.gpus));
     if !allotment.state.is_empty() {
         text.push_str(&format!(", {}", allotment.state));
     }

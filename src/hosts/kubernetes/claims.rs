@@ -125,9 +125,12 @@ impl Device {
         own.or_else(|| self.basic.as_ref()?.attributes.as_ref()?.get(name)?.get("string")?.as_str())
     }
 
+    fn printed_memory(&self) -> Option<&str> {
+        self.capacity.as_ref()?.get("memory")?.get("value")?.as_str()
+    }
+
     fn memory(&self) -> Option<Bytes> {
-        let of = |device: &Device| Some(device.capacity.as_ref()?.get("memory")?.get("value")?.as_str()?.to_owned());
-        let text = of(self).or_else(|| of(self.basic.as_ref()?))?;
+        let text = self.printed_memory().or_else(|| self.basic.as_ref()?.printed_memory())?;
         ["Ki", "Mi", "Gi", "Ti"]
             .iter()
             .zip([10, 20, 30, 40])
@@ -153,7 +156,10 @@ impl Claims {
     }
 
     fn take_slice(&mut self, spec: SliceSpec) {
-        let Some(node) = spec.node_name.filter(|_| is_of_gpus(&spec.driver)) else { return };
+        if !is_of_gpus(&spec.driver) {
+            return;
+        }
+        let Some(node) = spec.node_name else { return };
         let of_node = self.nodes.entry(node).or_default();
         of_node.pools.insert(spec.pool.name.clone());
         for device in spec.devices.unwrap_or_default() {
@@ -188,12 +194,13 @@ impl Claims {
     /// The whole GPUs of a node; `None` where it has none that are claimed.
     pub(super) fn of_node(&self, node: &str) -> Option<Supply> {
         let of_node = self.nodes.get(node).filter(|of_node| !of_node.whole.is_empty())?;
-        let given_of = |pool: &String| {
+        let mut given: Vec<DeviceName> = Vec::new();
+        for pool in &of_node.pools {
             let devices = self.given.get(pool).into_iter().flatten();
-            devices.map(|device| (pool.clone(), device.clone())).collect::<Vec<DeviceName>>()
-        };
-        let given: Vec<DeviceName> = of_node.pools.iter().flat_map(given_of).collect();
-        // Of a GPU whose instance was given, the whole cannot be given, and which GPU that is is not told here.
+            given.extend(devices.map(|device| (pool.clone(), device.clone())));
+        }
+        // A GPU cannot be given whole once one of its instances was given, and Kubernetes does not tell here which GPU an
+        // instance belongs to.
         let is_clear = self.is_given_known && given.iter().all(|device| of_node.whole.contains(device));
         Some(Supply {
             total: of_node.whole.len() as u64,

@@ -56,8 +56,21 @@ impl Pod {
         self.status.phase == "Succeeded" || self.status.phase == "Failed"
     }
 
+    /// Those that run and can be named to kubectl.
+    fn running_containers(&self) -> impl Iterator<Item = &ContainerSpec> {
+        let nameable = self.spec.containers.iter().flatten().filter(|one| is_name_of_kubernetes(&one.name));
+        nameable.filter(|one| self.status.is_running(&one.name))
+    }
+
     pub(super) fn node(&self) -> Option<&str> {
         self.spec.node_name.as_deref().filter(|node| is_name_of_kubernetes(node))
+    }
+}
+
+impl PodStatus {
+    fn is_running(&self, container: &str) -> bool {
+        let mut statuses = self.container_statuses.iter().flatten();
+        statuses.any(|status| status.name == container && status.state.running.is_some())
     }
 }
 
@@ -68,14 +81,19 @@ impl ContainerSpec {
     }
 }
 
+impl Ended {
+    /// Such as ": CrashLoopBackOff"; empty where there is none.
+    fn shown_reason(&self) -> String {
+        self.reason.as_deref().map_or_else(String::new, |why| format!(": {}", shown(why)))
+    }
+}
+
 impl Status {
     fn told(&self) -> Container {
-        let reason =
-            |ended: &Ended| ended.reason.as_deref().map_or_else(String::new, |why| format!(": {}", shown(why)));
         let state = match (&self.state.running, &self.state.waiting, &self.state.terminated) {
             (Some(_), ..) => "running".to_owned(),
-            (_, Some(waiting), _) => format!("waiting{}", reason(waiting)),
-            (.., Some(ended)) => format!("terminated{}", reason(ended)),
+            (_, Some(waiting), _) => format!("waiting{}", waiting.shown_reason()),
+            (.., Some(ended)) => format!("terminated{}", ended.shown_reason()),
             _ => "unknown".to_owned(),
         };
         let end = self.state.terminated.as_ref().or(self.last_state.terminated.as_ref());
@@ -93,7 +111,7 @@ impl Status {
 pub struct LookedAt {
     pub namespace: String,
     pub name: String,
-    /// Nothing while no node was found for it.
+    /// `None` while the pod waits for a node.
     pub node: Option<HostName>,
     pub given: Given,
     /// The running container that most probably sees GPUs.
@@ -108,12 +126,10 @@ pub fn pod(printed: &str) -> Result<LookedAt, Unavailable> {
     let Some(source) = source_of(&pod.metadata) else { return Err(Unavailable::new("kubectl printed no pod")) };
     let gpus = requested(&pod.spec).iter().filter(|(name, _)| is_whole(name)).map(|(_, count)| *count).max();
     let status = &pod.status;
-    let statuses = || status.container_statuses.iter().flatten();
-    let containers = status.init_container_statuses.iter().flatten().chain(statuses()).map(Status::told).collect();
-    let is_running = |name: &str| statuses().any(|status| status.name == name && status.state.running.is_some());
-    let running =
-        || pod.spec.containers.iter().flatten().filter(|one| is_name_of_kubernetes(&one.name) && is_running(&one.name));
-    let container = running().find(|one| one.asks_for_gpus()).or_else(|| running().next()).map(|one| one.name.clone());
+    let statuses = [&status.init_container_statuses, &status.container_statuses];
+    let containers = statuses.into_iter().flatten().flatten().map(Status::told).collect();
+    let with_gpus = pod.running_containers().find(|one| one.asks_for_gpus());
+    let container = with_gpus.or_else(|| pod.running_containers().next()).map(|one| one.name.clone());
     let reason = status.reason.as_ref().map(|reason| format!(" ({})", shown(reason))).unwrap_or_default();
     Ok(LookedAt {
         node: pod.node().and_then(|node| node.parse().ok()),

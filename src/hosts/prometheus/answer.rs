@@ -57,17 +57,16 @@ struct Series {
 
 /// The samples of an answer with this HTTP status. `moved_to` is where a redirect points.
 pub fn understood(status: u16, moved_to: Option<&str>, body: &[u8]) -> Result<Told, Unavailable> {
-    let trouble = |why: &str, what: &str| Unavailable { why: why.to_owned(), what_to_do: Some(what.to_owned()) };
     if (300..400).contains(&status) {
         let to = moved_to.map(brief).unwrap_or_default();
         return Err(trouble(
-            &format!("it redirects to {to}, which is not followed"),
+            format!("it redirects to {to}, which is not followed"),
             "give the port of Prometheus itself, behind any sign-in page",
         ));
     }
     if matches!(status, 401 | 403) {
         return Err(trouble(
-            &format!("it wants a password or a token (HTTP {status})"),
+            format!("it wants a password or a token (HTTP {status})"),
             "give the port of Prometheus itself, through `ssh -L` or `kubectl port-forward`",
         ));
     }
@@ -78,7 +77,7 @@ pub fn understood(status: u16, moved_to: Option<&str>, body: &[u8]) -> Result<To
             (404, _) => trouble("no query API of Prometheus is there (HTTP 404)", what),
             (200, b"<") => trouble("a web page answered, not the query API of Prometheus", what),
             (200, _) => trouble("what answered is not the query API of Prometheus", what),
-            _ => trouble(&format!("it answered with HTTP {status}"), what),
+            _ => trouble(format!("it answered with HTTP {status}"), what),
         });
     };
     if answer.status != "success" {
@@ -94,6 +93,10 @@ pub fn understood(status: u16, moved_to: Option<&str>, body: &[u8]) -> Result<To
         Some(Sample { metric, labels: series.metric, evaluated, value })
     });
     Ok(Told { samples: samples.collect(), warnings: answer.warnings.iter().map(|text| brief(text)).collect() })
+}
+
+fn trouble(why: impl Into<String>, what_to_do: &str) -> Unavailable {
+    Unavailable { why: why.into(), what_to_do: Some(what_to_do.to_owned()) }
 }
 
 /// A foreign sentence, short and harmless.

@@ -14,7 +14,7 @@ use crate::hosts::{DeviceUser, HostName, HostReading, Through, Unavailable};
 use crate::text::harmless;
 use crate::units::{Bytes, WallTime, whole};
 
-/// Who uses less of an idle GPU takes nothing away from anyone: a driver's context alone has some hundred MiB.
+/// An unknown user of an idle GPU is told only above this: the context of a driver alone takes some hundred MiB.
 const WORTH_NAMING: Bytes = Bytes::gib(1);
 /// No GPU has more memory. DCGM's marks for "no value" lie above.
 const IMPLAUSIBLE: f64 = (1_u64 << 50) as f64;
@@ -60,8 +60,7 @@ fn silent(answers: &Answers, context: &Context, machines: &Machines) -> Vec<Host
         why: "its GPU exporter does not answer Prometheus".to_owned(),
         what_to_do: Some("check that the machine is up".to_owned()),
     };
-    let reading = |name| HostReading::unavailable(name, Through::Prometheus, why.clone());
-    names.into_iter().map(reading).collect()
+    names.into_iter().map(|name| HostReading::unavailable(name, Through::Prometheus, why.clone())).collect()
 }
 
 /// What a scrape asks: the labels `job` and `instance`.
@@ -129,9 +128,14 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// The pod in which the exporter of these labels runs, as Prometheus knows it.
+    fn exporters_pod(&self, labels: &Labels) -> Option<&str> {
+        label(self.targets.get(&target(labels))?, &["pod"])
+    }
+
     /// The pod or the job that these labels name. A pod that Prometheus knows as the exporter's own uses no GPU.
     fn user(&self, labels: &Labels) -> Option<String> {
-        let own = self.targets.get(&target(labels)).and_then(|own| label(own, &["pod"]));
+        let own = self.exporters_pod(labels);
         let told = label(labels, &["exported_pod", "pod_name"]);
         let scraped = label(labels, &["pod"]).filter(|pod| Some(*pod) != own && !pod.contains("dcgm-exporter"));
         if let Some(pod) = told.or(scraped) {
@@ -189,23 +193,27 @@ struct Origin {
 
 impl Origin {
     fn of(labels: &Labels, context: &Context) -> Origin {
-        let own = context.targets.get(&target(labels)).and_then(|own| label(own, &["pod"]));
-        // An exporter in a pod may take the pod's name for the machine's.
-        let is_pod = |name: &&str| {
-            Some(*name) == own || Some(*name) == label(labels, &["pod"]) || name.contains("dcgm-exporter-")
-        };
-        let named = label(labels, &HOST_LABELS).filter(|name| !is_pod(name)).or_else(|| label(labels, &NODE_LABELS));
+        let own_name = label(labels, &HOST_LABELS).filter(|name| !is_name_of_a_pod(name, labels, context));
+        let named = own_name.or_else(|| label(labels, &NODE_LABELS));
         let address = label(labels, &["instance"]).map(without_port);
         let addresses = [address, label(labels, &["ip"])].into_iter().flatten();
-        let leads_there = |address: &&str| {
-            !address.eq_ignore_ascii_case("localhost") && !address.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
-        };
         Origin {
             name: HostName::nearest(named.map(without_port).or(address).unwrap_or_default()).to_string(),
             is_address: named.is_none(),
-            addresses: addresses.filter(leads_there).map(str::to_lowercase).collect(),
+            addresses: addresses.filter(|address| !is_loopback(address)).map(str::to_lowercase).collect(),
         }
     }
+}
+
+/// Whether a machine's name is a pod's: an exporter in a pod may take the one for the other.
+fn is_name_of_a_pod(name: &str, labels: &Labels, context: &Context) -> bool {
+    let pods = [context.exporters_pod(labels), label(labels, &["pod"])];
+    pods.contains(&Some(name)) || name.contains("dcgm-exporter-")
+}
+
+/// Whether this address leads to whichever machine uses it, so that it names none.
+fn is_loopback(address: &str) -> bool {
+    address.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 /// A GPU or a MIG instance.
@@ -223,43 +231,70 @@ struct Card<'a> {
 
 /// All GPUs as each exporter shows them, the best exporter's and then the latest first.
 fn cards<'a>(answers: &'a Answers, context: &Context<'a>) -> Vec<Card<'a>> {
-    let mut samples: BTreeMap<CardKey, Vec<(usize, &Metric, &Sample)>> = BTreeMap::new();
+    let mut series: BTreeMap<CardKey, Vec<Series>> = BTreeMap::new();
     for sample in &answers.current {
         let Some((family, metric)) = known(&sample.metric) else { continue };
-        let is_figure = !matches!(metric.role, Role::Info | Role::Index | Role::Collected | Role::Process);
-        if let Some(key) = CardKey::of(&sample.labels).filter(|_| is_figure) {
-            samples.entry(key).or_default().push((family, metric, sample));
+        if matches!(metric.role, Role::Info | Role::Index | Role::Collected | Role::Process) {
+            continue;
+        }
+        if let Some(key) = CardKey::of(&sample.labels) {
+            series.entry(key).or_default().push(Series { family, metric, sample });
         }
     }
-    let mut cards: Vec<Card> = samples.into_iter().filter_map(|(key, samples)| card(key, &samples, context)).collect();
+    let mut cards: Vec<Card> = series.into_iter().filter_map(|(key, series)| card(key, &series, context)).collect();
     cards.sort_by(|one, other| {
-        let taken = |card: &Card| card.taken.unwrap_or_default();
-        one.family.cmp(&other.family).then(taken(other).total_cmp(&taken(one)))
+        let (taken, others) = (one.taken.unwrap_or_default(), other.taken.unwrap_or_default());
+        one.family.cmp(&other.family).then(others.total_cmp(&taken))
     });
     cards
 }
 
+/// A sample whose metric is known.
+#[derive(Clone, Copy)]
+struct Series<'a> {
+    /// The position of the exporter in `FAMILIES`.
+    family: usize,
+    metric: &'static Metric,
+    sample: &'a Sample,
+}
+
+impl Series<'_> {
+    fn user(&self, context: &Context) -> Option<String> {
+        context.user(&self.sample.labels)
+    }
+
+    fn taken(&self, context: &Context) -> Option<f64> {
+        context.taken.get(&self.sample.labels).copied()
+    }
+
+    /// Whether it is of the last scrape, which was at `last`. The server still answers for some minutes with the series of a
+    /// pod that has exited.
+    fn is_of_scrape(&self, last: Option<f64>, context: &Context) -> bool {
+        last.is_none_or(|last| self.taken(context).is_some_and(|at| last - at < SAME_SCRAPE))
+    }
+}
+
+fn of_role<'s, 'a>(series: &'s [Series<'a>], role: Role) -> impl Iterator<Item = &'s Series<'a>> {
+    series.iter().filter(move |one| one.metric.role == role)
+}
+
 /// `None` where nothing tells how much of its memory is in use.
-fn card<'a>(key: CardKey<'a>, samples: &[(usize, &Metric, &'a Sample)], context: &Context<'a>) -> Option<Card<'a>> {
-    let of_role = |role| samples.iter().filter(move |(_, metric, _)| metric.role == role);
-    let taken_of = |sample: &Sample| context.taken.get(&sample.labels).copied();
-    let last = of_role(Role::Used).filter_map(|(_, _, sample)| taken_of(sample)).max_by(f64::total_cmp);
-    // Series of a pod that has ended may still be answered for some minutes.
-    let is_last = |sample: &Sample| last.is_none_or(|last| taken_of(sample).is_some_and(|at| last - at < SAME_SCRAPE));
-    let used: Vec<_> = of_role(Role::Used).filter(|(_, _, sample)| is_last(sample)).collect();
-    let (family, _, first) = used.first()?;
-    let users: BTreeSet<Option<String>> = used.iter().map(|(_, _, sample)| context.user(&sample.labels)).collect();
+fn card<'a>(key: CardKey<'a>, series: &[Series<'a>], context: &Context<'a>) -> Option<Card<'a>> {
+    let last = of_role(series, Role::Used).filter_map(|one| one.taken(context)).max_by(f64::total_cmp);
+    let used: Vec<&Series> = of_role(series, Role::Used).filter(|one| one.is_of_scrape(last, context)).collect();
+    let Series { family, sample, .. } = *used.first()?;
+    let users: BTreeSet<Option<String>> = used.iter().map(|one| one.user(context)).collect();
     let mut figures = BTreeMap::new();
     for role in [Role::Used, Role::Free, Role::Total, Role::Reserved, Role::Utilization, Role::Temperature, Role::Power]
     {
         let stand_in = FAMILIES.get(*family).and_then(|family| family.stand_in);
-        let mut all: Vec<_> = of_role(role).collect();
-        prefer(&mut all, |(_, metric, _)| stand_in != Some(metric.name));
-        prefer(&mut all, |(_, _, sample)| users.contains(&context.user(&sample.labels)));
+        let mut all: Vec<&Series> = of_role(series, role).collect();
+        prefer(&mut all, |one| stand_in != Some(one.metric.name));
+        prefer(&mut all, |one| users.contains(&one.user(context)));
         if role == Role::Used {
-            prefer(&mut all, |(_, _, sample)| is_last(sample));
+            prefer(&mut all, |one| one.is_of_scrape(last, context));
         }
-        let values = all.iter().map(|(_, metric, sample)| sample.value * metric.unit);
+        let values = all.iter().map(|one| one.sample.value * one.metric.unit);
         // Where copies of a series disagree, no more is promised than each of them has.
         let value = if role == Role::Free { values.min_by(f64::total_cmp) } else { values.max_by(f64::total_cmp) };
         figures.extend(value.map(|value| (role, value)));
@@ -267,7 +302,7 @@ fn card<'a>(key: CardKey<'a>, samples: &[(usize, &Metric, &'a Sample)], context:
     let collected = context.collected.get(&key.target).copied();
     // An exporter may answer scrapes with figures from before.
     let taken = last.map(|last| collected.filter(|at| *at > 0.0).map_or(last, |collected| last.min(collected)));
-    let labels = &first.labels;
+    let labels = &sample.labels;
     Some(Card { origin: Origin::of(labels, context), key, family: *family, labels, figures, taken, users })
 }
 
@@ -295,14 +330,16 @@ struct Machine<'a> {
 impl<'a> Machines<'a> {
     /// The machine is found by its name; by its address only where it has no other name, for a gateway's address stands for many.
     fn position(&self, origin: &Origin) -> Option<usize> {
-        let by_address = origin.addresses.iter().filter(|_| origin.is_address);
-        let own = origin.name.to_lowercase();
-        std::iter::once(&own).chain(by_address).find_map(|name| self.positions.get(name)).copied()
+        let by_name = self.positions.get(&origin.name.to_lowercase()).copied();
+        if by_name.is_some() || !origin.is_address {
+            return by_name;
+        }
+        origin.addresses.iter().find_map(|address| self.positions.get(address)).copied()
     }
 
     fn take(&mut self, card: Card<'a>) {
         let identity = (card.key.gpu.clone(), card.key.instance);
-        let seen = self.seen.get(&identity).filter(|_| card.key.is_uuid()).copied();
+        let seen = if card.key.is_uuid() { self.seen.get(&identity).copied() } else { None };
         let position = seen.or_else(|| self.position(&card.origin)).unwrap_or(self.machines.len());
         for name in std::iter::once(card.origin.name.to_lowercase()).chain(card.origin.addresses.iter().cloned()) {
             self.positions.entry(name).or_insert(position);
@@ -321,9 +358,7 @@ impl<'a> Machines<'a> {
 impl<'a> Machine<'a> {
     /// Takes a GPU, unless it has no UUID and may be one that is there.
     fn take(&mut self, card: Card<'a>) {
-        let is_same =
-            |other: &Card| other.key.instance == card.key.instance && index(other.labels) == index(card.labels);
-        let is_new = card.key.is_uuid() || !self.cards.iter().any(is_same);
+        let is_new = card.key.is_uuid() || !self.cards.iter().any(|other| other.may_be(&card));
         if is_new && self.cards.len() < MOST_GPUS {
             self.cards.push(card);
         }
@@ -372,9 +407,13 @@ impl<'a> Machine<'a> {
     }
 
     fn driver(&self, context: &Context) -> Driver {
-        let told = |names: &[&str]| self.cards.iter().find_map(|card| card.told(names, context)).map(clean);
-        let version = told(&["DCGM_FI_DRIVER_VERSION", "driver_version"]).unwrap_or_default();
-        Driver::Available { version, cuda_version: told(&["cuda_version"]) }
+        let version = self.told(&["DCGM_FI_DRIVER_VERSION", "driver_version"], context).unwrap_or_default();
+        Driver::Available { version, cuda_version: self.told(&["cuda_version"], context) }
+    }
+
+    /// What the labels of its first GPU tell that has one of these.
+    fn told(&self, names: &[&str], context: &Context) -> Option<String> {
+        self.cards.iter().find_map(|card| card.told(names, context)).map(clean)
     }
 }
 
@@ -386,8 +425,8 @@ fn number_the_others(cards: &[Card], indices: &mut [Option<u32>]) {
         of_gpu.extend(index.map(|index| (card.key.gpu.as_str(), index)));
     }
     for (card, index) in cards.iter().zip(indices) {
-        let next = || (0..).find(|number| !taken.contains(number)).unwrap_or(u32::MAX);
-        let number = index.unwrap_or_else(|| of_gpu.get(card.key.gpu.as_str()).copied().unwrap_or_else(next));
+        let known = index.or_else(|| of_gpu.get(card.key.gpu.as_str()).copied());
+        let number = known.or_else(|| (0..).find(|number| !taken.contains(number))).unwrap_or(u32::MAX);
         of_gpu.insert(&card.key.gpu, number);
         taken.insert(number);
         *index = Some(number);
@@ -395,6 +434,24 @@ fn number_the_others(cards: &[Card], indices: &mut [Option<u32>]) {
 }
 
 impl Card<'_> {
+    /// Whether this is the same GPU as another one of its machine, as far as their indices tell.
+    fn may_be(&self, other: &Card) -> bool {
+        self.key.instance == other.key.instance && index(self.labels) == index(other.labels)
+    }
+
+    /// Whether this is a MIG instance of the other's GPU.
+    fn is_instance_of(&self, other: &Card) -> bool {
+        self.key.gpu == other.key.gpu && self.key.instance.is_some()
+    }
+
+    fn figure(&self, role: Role) -> Option<f64> {
+        self.figures.get(&role).copied()
+    }
+
+    fn bytes(&self, role: Role) -> Option<Bytes> {
+        self.figure(role).and_then(bytes)
+    }
+
     /// What its labels tell, or those that describe its GPU.
     fn told<'b>(&'b self, names: &[&str], context: &'b Context) -> Option<&'b str> {
         let info = context.infos.get(&self.gpu_key()).copied();
@@ -419,11 +476,10 @@ impl Card<'_> {
     }
 
     fn device(&self, index: u32, machine: &Machine, context: &Context) -> Device {
-        let is_split = |other: &Card| other.key.gpu == self.key.gpu && other.key.instance.is_some();
         let nature = match self.key.instance {
             Some(_) => Some(Nature::MigInstance),
             None if self.is_rays_instance() => Some(Nature::MigInstance),
-            None => machine.cards.iter().any(is_split).then_some(Nature::Split),
+            None => machine.cards.iter().any(|other| other.is_instance_of(self)).then_some(Nature::Split),
         };
         let name = self.told(&["modelName", "GpuDeviceName", "name", "gpu"], context);
         let name = name.filter(|name| name.parse::<u32>().is_err()).map(|name| {
@@ -436,7 +492,6 @@ impl Card<'_> {
             None => uuid(self.labels).map(full_uuid),
         };
         let identity = (self.key.gpu.clone(), self.key.instance);
-        let figure = |role| self.figures.get(&role).copied();
         Device {
             index,
             memory: self.memory(),
@@ -445,17 +500,16 @@ impl Card<'_> {
             uuid: reading(uuid),
             bus_id: reading(self.told(&["pci_bus_id"], context).map(clean)),
             name: reading(name),
-            utilization_percent: reading(figure(Role::Utilization).and_then(|value| small(value, 0.0..100.5))),
-            temperature_celsius: reading(figure(Role::Temperature).and_then(|value| small(value, 1.0..200.0))),
-            power_watts: reading(figure(Role::Power).and_then(|value| small(value, 0.0..100_000.0))),
+            utilization_percent: reading(self.figure(Role::Utilization).and_then(|value| small(value, 0.0..100.5))),
+            temperature_celsius: reading(self.figure(Role::Temperature).and_then(|value| small(value, 1.0..200.0))),
+            power_watts: reading(self.figure(Role::Power).and_then(|value| small(value, 0.0..100_000.0))),
             ..Device::default()
         }
     }
 
     fn memory(&self) -> DeviceMemory {
-        let figure = |role| self.figures.get(&role).copied().and_then(bytes);
-        let (used, free) = (figure(Role::Used), figure(Role::Free));
-        let (total, reserved) = (figure(Role::Total), figure(Role::Reserved));
+        let (used, free) = (self.bytes(Role::Used), self.bytes(Role::Free));
+        let (total, reserved) = (self.bytes(Role::Total), self.bytes(Role::Reserved));
         let both = used.zip(free).map(|(used, free)| used.plus(free));
         let adds_up = FAMILIES.get(self.family).is_some_and(|family| family.adds_up);
         let summed = both.zip(reserved.or(adds_up.then_some(Bytes::ZERO))).map(|(both, reserved)| both.plus(reserved));
@@ -483,11 +537,9 @@ impl Card<'_> {
             name: name.clone(),
             idle_for: context.idle.get(&(self.key.clone(), name.clone())).copied(),
         });
-        let is_told = |user: &DeviceUser| match user.name {
-            Some(_) => true,
-            None => user.idle_for.is_some() && is_worth_naming && self.users.len() == 1,
-        };
-        users.filter(is_told).collect()
+        // That nobody is named says something only where the whole GPU is idle and much of it in use.
+        let is_worth_telling_unnamed = is_worth_naming && self.users.len() == 1;
+        users.filter(|user| user.name.is_some() || user.idle_for.is_some() && is_worth_telling_unnamed).collect()
     }
 }
 

@@ -117,10 +117,10 @@ impl Listener {
     }
 }
 
-/// Only what looks like one: it is compared with that of other machines.
+/// `None` for a text that does not look like a boot_id: two machines with the same one would be taken for one machine.
 fn as_boot_id(text: String) -> Option<String> {
-    let is_part = |character: char| character.is_ascii_hexdigit() || character == '-';
-    (!text.is_empty() && text.len() <= LONGEST_BOOT_ID && text.chars().all(is_part)).then_some(text)
+    let has_only_its_characters = text.chars().all(|character| character.is_ascii_hexdigit() || character == '-');
+    (!text.is_empty() && text.len() <= LONGEST_BOOT_ID && has_only_its_characters).then_some(text)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! else in it is for ssh.
 
 use super::super::HostName;
+use super::super::name::without_user;
 
 /// Names that are less alike than this, on strsim's scale from 0 to 1, are not suggested.
 const ALIKE: f64 = 0.85;
@@ -36,7 +37,7 @@ fn line(line: &str) -> Option<Line> {
 
 /// The machine that is most like this name; `None` if none is like it.
 pub fn nearest<'n>(name: &HostName, known: &'n [HostName]) -> Option<&'n HostName> {
-    let name = name.as_str().rsplit('@').next().unwrap_or_default();
+    let name = without_user(name.as_str());
     let rated = known.iter().map(|known| (strsim::jaro_winkler(name, known.as_str()), known));
     let (likeness, known) = rated.max_by(|(one, _), (other, _)| one.total_cmp(other))?;
     (likeness >= ALIKE && known.as_str() != name).then_some(known)

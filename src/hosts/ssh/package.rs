@@ -38,7 +38,7 @@ impl Package {
     }
 }
 
-/// What is read without `--send`, nvidia-smi may still tell.
+/// Without `--send`, nvidia-smi may still read the machine.
 fn unfit(why: String) -> Trouble {
     Trouble::lasting(why, "leave out --send, or install a package that fits there")
 }

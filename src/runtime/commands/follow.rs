@@ -13,7 +13,7 @@ use crate::platform::here;
 const LOOK: Duration = Duration::from_secs(1);
 /// How long an ended command's last words may take from the pipe to here.
 const MOMENT: Duration = Duration::from_millis(50);
-/// A longer line is none of a reading.
+/// No line of a reading is longer.
 const LONGEST_LINE: usize = 8 << 20;
 
 /// What happens after a line.
@@ -28,7 +28,7 @@ pub(in crate::runtime) enum Next {
 pub(in crate::runtime) enum End {
     /// By itself, with this exit code; `None` where a signal ended it.
     Itself(Option<i32>),
-    /// Somebody had enough.
+    /// The caller wanted no more lines.
     Enough,
     /// Nothing came in time. The command was ended.
     Silent,
@@ -48,7 +48,7 @@ pub(in crate::runtime) fn follow(
     let mut said = Said::default();
     let end = started(&mut command, input)
         .map(|(child, output, errors)| {
-            // Its ends of the pipes are closed here, or they would never end.
+            // The command's ends of the pipes are closed here, or reading them would never end.
             drop(command);
             all_lines(child, output, errors, first, each, &mut said)
         })
@@ -93,22 +93,10 @@ fn all_lines(
             // It exited, or closed its output.
             _ => break,
         };
-        let mut rest = block.get(..count).unwrap_or_default();
-        while let Some(end) = memchr::memchr(b'\n', rest) {
-            let (head, tail) = rest.split_at_checked(end).unwrap_or((rest, &[]));
-            line.extend_from_slice(head);
-            match each(&line) {
-                Next::Within(time) => due = Instant::now() + time,
-                Next::Enough => return End::Enough,
-            }
-            line.clear();
-            rest = tail.get(1..).unwrap_or_default();
+        if let Some(end) = hand_on(block.get(..count).unwrap_or_default(), &mut line, &mut due, each) {
+            return end;
         }
-        line.extend_from_slice(rest);
-        if line.len() > LONGEST_LINE {
-            return End::TooLong;
-        }
-        // Now and then all of a long reading is used; its buffer is not kept for an idle one.
+        // The large buffer of a long line is not kept while the command prints nothing.
         if line.is_empty() && line.capacity() > block.len() {
             line = Vec::new();
         }
@@ -122,6 +110,24 @@ fn all_lines(
     status.map_or(End::Silent, |status| End::Itself(status.code()))
 }
 
+/// Hands on the lines that end in a block. `line` is what came of the last one so far, `due` when the next one must have come.
+/// Returns why the command is to be ended, if it is.
+fn hand_on(block: &[u8], line: &mut Vec<u8>, due: &mut Instant, each: &mut dyn FnMut(&[u8]) -> Next) -> Option<End> {
+    let mut rest = block;
+    while let Some(end) = memchr::memchr(b'\n', rest) {
+        let (head, tail) = rest.split_at_checked(end).unwrap_or((rest, &[]));
+        line.extend_from_slice(head);
+        match each(line) {
+            Next::Within(time) => *due = Instant::now() + time,
+            Next::Enough => return Some(End::Enough),
+        }
+        line.clear();
+        rest = tail.get(1..).unwrap_or_default();
+    }
+    line.extend_from_slice(rest);
+    if line.len() > LONGEST_LINE { Some(End::TooLong) } else { None }
+}
+
 /// The end of what a command says on standard error.
 #[derive(Default)]
 struct Said(Vec<u8>);
@@ -132,7 +138,7 @@ impl Said {
         let mut block = [0; 4096];
         let most = usize::try_from(MOST_SAID).unwrap_or(usize::MAX);
         let mut taken = 0;
-        // More comes as fast as it is read: the next time is soon enough.
+        // A command that prints without end would keep this loop busy: the rest is read the next time.
         while taken < most
             && let Ok(Some(count @ 1..)) = errors.read_within(&mut block, Some(patience))
         {

@@ -1,16 +1,16 @@
 //! Owns asking Kubernetes for its machines.
 
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use super::sampled::sampled;
-use crate::gpu::{Snapshot, Vantage};
+use crate::gpu::Vantage;
 use crate::hosts::kubernetes::{
     Claims, LookedAt, Pods, as_reading, claims_argv, exec_argv, may_list_all_argv, no_exec, node, node_argv, nodes,
     nodes_argv, pod, pod_argv, pods_argv, said_by_kubectl, slices_argv,
 };
 use crate::hosts::name::PodName;
-use crate::hosts::{Allotment, Asked, HostName, HostReading, Through, Unavailable};
+use crate::hosts::{Allotment, Asked, HostName, HostReading, Seen, Through, Unavailable};
 use crate::runtime::commands::{Failure, Said, whole};
 
 /// A little more than kubectl itself waits for the cluster, so that its own message is seen.
@@ -43,10 +43,14 @@ fn list() -> Result<Vec<HostReading>, Unavailable> {
         let claims = scope.spawn(move || ask(&claims_argv(may_list_all)));
         let pods = ask(&pods_argv(may_list_all)).and_then(|printed| Pods::read(&printed, may_list_all));
         let printed = nodes_asked.join().unwrap_or_else(|_| Err(Unavailable::new("kubectl was not asked")))?;
-        let text = |thread: thread::ScopedJoinHandle<'_, Result<String, Unavailable>>| thread.join().ok()?.ok();
-        let claims = Claims::read(text(slices).as_deref(), text(claims).as_deref(), may_list_all);
+        let claims = Claims::read(answer_of(slices).as_deref(), answer_of(claims).as_deref(), may_list_all);
         nodes(&printed, &pods, &claims)
     })
+}
+
+/// `None` where the question failed: a cluster need not have what was asked for.
+fn answer_of(question: ScopedJoinHandle<'_, Result<String, Unavailable>>) -> Option<String> {
+    question.join().ok()?.ok()
 }
 
 /// Whether the person may see the pods of all namespaces.
@@ -85,15 +89,14 @@ fn look_into(name: &PodName) -> Result<HostReading, Unavailable> {
     let Some(host) = looked_at.node.clone() else {
         return Err(Unavailable::new(format!("the pod is on no node yet: {}", looked_at.phase)));
     };
-    let known = ask(&node_argv(&host)).ok().and_then(|printed| node(&printed));
-    let known = known.unwrap_or_else(|| Allotment { state: "unknown".to_owned(), ..Allotment::default() });
+    let of_node = ask(&node_argv(&host)).ok().and_then(|printed| node(&printed));
     let seen = look_inside(&looked_at, &host);
-    let allotment = Some(Allotment { given_to: vec![looked_at.given], ..known });
+    let allotment = Some(of_node.unwrap_or_else(Allotment::unknown).given_to_only(looked_at.given));
     Ok(HostReading { allotment, ..HostReading::new(host, Through::Kubernetes, seen) })
 }
 
 /// The GPUs that a container sees, as its `nvidia-smi` prints them.
-fn look_inside(pod: &LookedAt, host: &HostName) -> Result<(Box<Snapshot>, Option<Box<Snapshot>>), Unavailable> {
+fn look_inside(pod: &LookedAt, host: &HostName) -> Seen {
     let Some(container) = &pod.container else {
         return Err(Unavailable::new(format!("the pod has no running container: {}", pod.phase)));
     };

@@ -1,10 +1,11 @@
 //! Owns asking a Prometheus server of this machine: a few queries, one after the other, all with one deadline and all as of
 //! the moment at which the first was evaluated.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use crate::hosts::prometheus::Server;
-use crate::hosts::prometheus::answer::{Told, understood};
+use crate::hosts::prometheus::answer::{Sample, Told, understood};
 use crate::hosts::prometheus::families::{WINDOWS, current, idle, silent, taken, targets};
 use crate::hosts::prometheus::readings::{Answers, readings};
 use crate::hosts::{Asked, HostName, HostReading, Through, Unavailable};
@@ -19,16 +20,22 @@ const LONGEST_ANSWER: u64 = 32 << 20;
 /// The machines that are asked for; empty where none are.
 pub(super) fn read(asked: &Asked) -> Vec<HostReading> {
     let Some(server) = &asked.prometheus else { return Vec::new() };
-    let unavailable =
-        |why: Unavailable| HostReading::unavailable(HostName::nearest(&server.authority), Through::Prometheus, why);
     match ask(server) {
         Ok((mut readings, warnings)) => {
-            let warning = |text| unavailable(Unavailable::new(format!("its answer may lack something: {text}")));
-            readings.extend(warnings.into_iter().take(1).map(warning));
+            // One warning is enough: those of one answer mostly have the same reason.
+            if let Some(warning) = warnings.first() {
+                let why = Unavailable::new(format!("its answer may lack something: {warning}"));
+                readings.push(unavailable(server, why));
+            }
             readings
         }
-        Err(why) => vec![unavailable(why)],
+        Err(why) => vec![unavailable(server, why)],
     }
+}
+
+/// Stands for all machines of the server.
+fn unavailable(server: &Server, why: Unavailable) -> HostReading {
+    HostReading::unavailable(HostName::nearest(&server.authority), Through::Prometheus, why)
 }
 
 /// The readings, and what the server says is missing from them.
@@ -37,17 +44,16 @@ fn ask(server: &Server) -> Result<(Vec<HostReading>, Vec<String>), Unavailable> 
     let told = connection.query(&current(), None)?;
     let evaluated = told.samples.first().map(|sample| sample.evaluated);
     let mut answers = Answers { current: told.samples, ..Answers::default() };
-    // Without the rest less is known, but nothing is wrong: an old server may lack a function.
-    let more = |query: String| connection.query(&query, evaluated).map(|told| told.samples).unwrap_or_default();
     if evaluated.is_some() {
-        let names: std::collections::BTreeSet<&str> =
-            answers.current.iter().map(|sample| sample.metric.as_str()).collect();
-        let is_there = |name: &str| names.contains(name);
-        let (taken, targets) = (more(taken(is_there)), more(targets(is_there)));
-        let idle = WINDOWS.map(|window| (window, more(idle(window, is_there)))).into();
-        answers = Answers { taken, targets, idle, ..answers };
+        let names: BTreeSet<String> = answers.current.iter().map(|sample| sample.metric.clone()).collect();
+        answers.taken = connection.samples(&taken(|name| names.contains(name)), evaluated);
+        answers.targets = connection.samples(&targets(|name| names.contains(name)), evaluated);
+        for window in WINDOWS {
+            let query = idle(window, |name| names.contains(name));
+            answers.idle.push((window, connection.samples(&query, evaluated)));
+        }
     }
-    answers.silent = more(silent());
+    answers.silent = connection.samples(&silent(), evaluated);
     let readings = readings(&answers);
     if readings.is_empty() {
         return Err(Unavailable {
@@ -80,6 +86,12 @@ impl Connection<'_> {
         }
         let moved_to = answer.headers().get("location").and_then(|to| to.to_str().ok());
         understood(answer.status().as_u16(), moved_to, &body)
+    }
+
+    /// What is asked beside the figures. Nothing where the query fails: then less is known, but nothing is wrong, since an old
+    /// server may lack a function.
+    fn samples(&self, query: &str, at: Option<f64>) -> Vec<Sample> {
+        self.query(query, at).map(|told| told.samples).unwrap_or_default()
     }
 
     fn trouble(&self, error: &ureq::Error) -> Unavailable {

@@ -111,22 +111,20 @@ fn look_into(job: &JobId, listed: &[Node], sampling: &Sampling) -> Result<Vec<Ho
     readings
         .extend(left.iter().map(|(_, node, _)| HostReading::unavailable((*node).clone(), Through::Slurm, why.clone())));
     for (reading, (_, node, given)) in readings.iter_mut().zip(&steps) {
-        let known = listed.iter().find(|known| known.name == **node).map(|known| known.allotment.clone());
-        let known = known.unwrap_or_else(|| Allotment { state: "unknown".to_owned(), ..Allotment::default() });
-        reading.allotment = Some(Allotment { given_to: vec![(*given).clone()], ..known });
+        let of_node = listed.iter().find(|known| known.name == **node).map(|known| known.allotment.clone());
+        reading.allotment = Some(of_node.unwrap_or_else(Allotment::unknown).given_to_only((*given).clone()));
     }
     Ok(readings)
 }
 
 fn read_step(job: &JobId, node: &HostName, sampling: &Sampling) -> HostReading {
-    let unavailable = |why| HostReading::unavailable(node.clone(), Through::Slurm, why);
     let argv = sample_argv(job, node, sampling.interval.as_secs_f64());
-    let said = match whole(&argv, Instant::now() + STEP) {
-        Ok(said) => said,
-        Err(failure) => return unavailable(Unavailable::new(failure.in_words(&argv))),
+    let (boot_id, seen) = match whole(&argv, Instant::now() + STEP) {
+        Err(failure) => (None, Err(Unavailable::new(failure.in_words(&argv)))),
+        Ok(said) => match sampled(&said.text) {
+            Some((boot_id, seen)) => (boot_id, Ok(seen)),
+            None => (None, Err(why_no_step(&said.about))),
+        },
     };
-    match sampled(&said.text) {
-        Some((boot_id, seen)) => HostReading { boot_id, seen: Ok(seen), ..unavailable(Unavailable::new("")) },
-        None => unavailable(why_no_step(&said.about)),
-    }
+    HostReading { boot_id, ..HostReading::new(node.clone(), Through::Slurm, seen) }
 }

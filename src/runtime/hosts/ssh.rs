@@ -172,7 +172,8 @@ impl Ssh {
         }
     }
 
-    /// What the machine lacks; an error is why it ended, and is empty where nobody listens.
+    /// The system of a machine that has no program to read it; or why the connection ended, which is `None` where nobody
+    /// listens any more.
     fn one_connection(
         &self,
         host: &HostName,
@@ -181,54 +182,87 @@ impl Ssh {
         first: Duration,
         each: &mut dyn FnMut(Seen) -> bool,
     ) -> Result<String, Option<Trouble>> {
-        let mut turn = Some(self.turns.take());
+        let mut connection = Connection {
+            turn: Some(self.turns.take()),
+            due: Instant::now() + first,
+            goes_on_within: self.wanted.interval + GOES_ON,
+            listener: Listener::default(),
+            count: 0,
+            lacks: None,
+            trouble: None,
+            is_wanted: true,
+        };
         let mut command = Command::new(&self.program);
         command.args(arguments(host, remote));
-        let mut listener = Listener::default();
-        let (mut lacks, mut trouble, mut is_heard) = (None, None, true);
-        // What is no reading does not count: a machine that prints for ever is not waited for longer than a silent one.
-        let mut due = Instant::now() + first;
-        let mut count: u64 = 0;
-        let (end, said) = follow(command, input, first, &mut |line| {
-            match listener.hear(line) {
-                Ok(Some(Told::Lacks(system))) => lacks = Some(system),
-                Ok(Some(Told::Begins)) => {
-                    due = Instant::now() + self.wanted.interval + GOES_ON;
-                    turn = None;
-                }
-                Ok(Some(Told::Reading { snapshot, boot_id, through })) => {
-                    due = Instant::now() + self.wanted.interval + GOES_ON;
-                    count += 1;
-                    is_heard = each(Seen { snapshot, boot_id, through });
-                }
-                Ok(None) => {}
-                Err(error) => trouble = Some(error),
-            }
-            if trouble.is_some() || !is_heard {
-                return Next::Enough;
-            }
-            Next::Within(due.saturating_duration_since(Instant::now()))
-        });
-        drop(turn);
-        if !is_heard {
+        let (end, said) = follow(command, input, first, &mut |line| connection.hear(line, each));
+        drop(connection.turn.take());
+        if !connection.is_wanted {
             return Err(None);
         }
-        if let (None, Some(lacks)) = (&trouble, lacks) {
+        if let (None, Some(lacks)) = (&connection.trouble, connection.lacks.take()) {
             return Ok(lacks);
         }
-        let trouble = trouble.unwrap_or_else(|| match end {
-            End::Itself(Some(0)) if count > 0 => Trouble::unclear("the reading there ended"),
-            End::Itself(code) => why(host, code, &said, listener.noise()),
-            End::Silent | End::Enough => Trouble::silent(host),
-            End::TooLong => Trouble::too_long(),
-            End::NotStarted(error) if error.kind() == std::io::ErrorKind::NotFound => Trouble::no_ssh(),
-            End::NotStarted(error) => Trouble::unclear(format!("ssh could not be started: {error}")),
-        });
+        let trouble = connection.why_it_ended(host, end, &said);
         let meant = if trouble.is_unknown_name { config::meant(host) } else { None };
         Err(Some(match meant {
             Some(name) => trouble.meant(&name),
             None => trouble,
         }))
+    }
+}
+
+/// What is heard from one connection.
+struct Connection<'a> {
+    /// Released once the machine answers, so that the next connection can be opened.
+    turn: Option<Turn<'a>>,
+    /// When the next reading must have come. Other lines do not put it off: a machine that prints for ever is not waited for
+    /// longer than a silent one.
+    due: Instant,
+    goes_on_within: Duration,
+    listener: Listener,
+    /// The readings so far.
+    count: u64,
+    /// What the machine is that has no program to read it.
+    lacks: Option<String>,
+    trouble: Option<Trouble>,
+    /// Whether somebody still listens.
+    is_wanted: bool,
+}
+
+impl Connection<'_> {
+    fn hear(&mut self, line: &[u8], each: &mut dyn FnMut(Seen) -> bool) -> Next {
+        match self.listener.hear(line) {
+            Ok(Some(Told::Lacks(system))) => self.lacks = Some(system),
+            Ok(Some(Told::Begins)) => {
+                self.due = Instant::now() + self.goes_on_within;
+                self.turn = None;
+            }
+            Ok(Some(Told::Reading { snapshot, boot_id, through })) => {
+                self.due = Instant::now() + self.goes_on_within;
+                self.count += 1;
+                self.is_wanted = each(Seen { snapshot, boot_id, through });
+            }
+            Ok(None) => {}
+            Err(trouble) => self.trouble = Some(trouble),
+        }
+        if self.trouble.is_some() || !self.is_wanted {
+            return Next::Enough;
+        }
+        Next::Within(self.due.saturating_duration_since(Instant::now()))
+    }
+
+    fn why_it_ended(self, host: &HostName, end: End, said: &str) -> Trouble {
+        if let Some(trouble) = self.trouble {
+            return trouble;
+        }
+        match end {
+            End::Itself(Some(0)) if self.count > 0 => Trouble::unclear("the reading there ended"),
+            End::Itself(code) => why(host, code, said, self.listener.noise()),
+            End::Silent | End::Enough => Trouble::silent(host),
+            End::TooLong => Trouble::too_long(),
+            End::NotStarted(error) if error.kind() == std::io::ErrorKind::NotFound => Trouble::no_ssh(),
+            End::NotStarted(error) => Trouble::unclear(format!("ssh could not be started: {error}")),
+        }
     }
 }
 

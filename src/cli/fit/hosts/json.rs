@@ -6,7 +6,6 @@ use serde::Serialize;
 use super::on_host::{Exiting, OnHost, Verdict};
 use super::words::{change, sentence};
 use crate::cli::fit::wanted::Wanted;
-
 use crate::gpu::SCHEMA;
 use crate::hosts::{Allotment, Through};
 use crate::units::{Bytes, WallTime};
@@ -80,19 +79,22 @@ struct ExitingProcess<'a> {
 
 impl<'a> FitHosts<'a> {
     pub(super) fn of(wanted: &'a Wanted<'a>, all: &'a [OnHost<'a>]) -> FitHosts<'a> {
-        let is_any = |verdict: Verdict| all.iter().any(|on_host| on_host.verdict == verdict);
         FitHosts {
             schema: SCHEMA,
             model: wanted.model,
-            fits: match (is_any(Verdict::Fits), is_any(Verdict::Unknown)) {
-                (true, _) => Some(true),
-                (false, true) => None,
-                (false, false) => Some(false),
-            },
+            fits: fits_on_any(all),
             answer: sentence(all),
             hosts: all.iter().map(HostFit::of).collect(),
         }
     }
+}
+
+/// `None` where it fits on none that could be compared, and others could not.
+fn fits_on_any(all: &[OnHost]) -> Option<bool> {
+    if all.iter().any(|on_host| on_host.verdict == Verdict::Fits) {
+        return Some(true);
+    }
+    if all.iter().any(|on_host| on_host.verdict == Verdict::Unknown) { None } else { Some(false) }
 }
 
 impl<'a> HostFit<'a> {

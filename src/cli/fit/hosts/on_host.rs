@@ -20,7 +20,7 @@ use crate::memory::flags::quoted;
 use crate::memory::{Card, Engine};
 use crate::units::Bytes;
 
-/// A process with less memory makes no model fit.
+/// Ending a process that uses less than this makes no model fit.
 const WORTH_NAMING: Bytes = Bytes::mib(256);
 
 /// How a model fits on a machine, best first.
@@ -86,17 +86,16 @@ fn on_host<'a>(wanted: &Wanted<'a>, reading: &'a HostReading, user: &str, asked:
         (None, Err(why)) => Err(why.to_string()),
         (None, Ok(_)) => Err("it was not read".to_owned()),
     };
-    let attempt = |wish: Option<u32>| Machine::of(there.clone(), wish).and_then(|machine| wanted.on(machine, None));
-    let mut answer = attempt(wanted.args.gpu);
+    let mut answer = answer_there(wanted, &there, wanted.args.gpu);
     let mut once = match (&answer, &watched) {
         (Ok(answer), Some(watched)) => once_exited(answer, watched, reading, user),
         _ => Vec::new(),
     };
-    // Less may be free on another GPU, and all that it takes there is idle.
+    // Another GPU may have less free memory, but only idle processes that use the rest.
     let other = match (&answer, &watched) {
         (Ok(known), Some(watched)) if known.fits == Some(false) && once.is_empty() && known.held.len() == 1 => {
             on_another_gpu(known, watched, wanted.args.gpu, |gpu| {
-                let answer = attempt(Some(gpu)).ok()?;
+                let answer = answer_there(wanted, &there, Some(gpu)).ok()?;
                 let once = once_exited(&answer, watched, reading, user);
                 Some((answer, once))
             })
@@ -121,6 +120,15 @@ fn on_host<'a>(wanted: &Wanted<'a>, reading: &'a HostReading, user: &str, asked:
     OnHost { reading, verdict, answer, once_exited: once, command }
 }
 
+/// Whether the model fits on a machine; on this GPU where one is named.
+fn answer_there<'a>(
+    wanted: &Wanted<'a>,
+    there: &Result<Snapshot, String>,
+    gpu: Option<u32>,
+) -> Result<Answer<'a>, String> {
+    wanted.on(Machine::of(there.clone(), gpu)?, None)
+}
+
 /// The answer for another GPU, where the exit of idle processes is enough: of those with the least memory.
 fn on_another_gpu<'a>(
     known: &Answer<'a>,
@@ -132,13 +140,17 @@ fn on_another_gpu<'a>(
         return None;
     }
     let tried = known.card.as_ref().map(|card| card.index);
-    let is_idle = |device: &&Device| device.processes.iter().any(|process| watched.activity(device, process).is_idle());
-    let others = watched.snapshot.devices.iter().filter(is_idle).map(|device| device.index);
-    let found = others.filter(|index| Some(*index) != tried).filter_map(attempt).filter(|(_, once)| !once.is_empty());
+    let others = watched.snapshot.devices.iter().filter(|device| has_idle_process(device, watched));
+    let others = others.map(|device| device.index).filter(|index| Some(*index) != tried);
+    let found = others.filter_map(attempt).filter(|(_, once)| !once.is_empty());
     found.min_by_key(|(_, once)| {
         let bytes = once.iter().fold(Bytes::ZERO, |sum, exiting| sum.plus(exiting.bytes));
         (once.iter().any(|exiting| !exiting.is_own), bytes)
     })
+}
+
+fn has_idle_process(device: &Device, watched: &Watched) -> bool {
+    device.processes.iter().any(|process| watched.activity(device, process).is_idle())
 }
 
 impl OnHost<'_> {
@@ -226,7 +238,7 @@ fn exiting(
     user: &str,
 ) -> Option<Exiting> {
     let Activity::Idle(idle) = watched.activity(device, process) else { return None };
-    let key = process.key().filter(|_| process.proved)?;
+    let key = process.proved_key()?;
     let bytes = process.used_bytes.value().filter(|bytes| *bytes >= WORTH_NAMING)?;
     if process.protected.is_some() || is_service(process) || !is_idle_everywhere(process, watched) {
         return None;
@@ -247,12 +259,11 @@ fn exiting(
 
 /// Whether it, and all that run with it under one launcher, are idle on every GPU.
 fn is_idle_everywhere(process: &GpuProcess, watched: &Watched) -> bool {
-    let is_together =
-        |other: &GpuProcess| other.key() == process.key() || process.group.is_some() && other.group == process.group;
-    watched.snapshot.devices.iter().all(|device| {
-        let mut together = device.processes.iter().filter(|other| is_together(other));
-        together.all(|other| watched.activity(device, other).is_idle())
-    })
+    let mut together = watched
+        .snapshot
+        .on_gpus()
+        .filter(|(_, other)| other.key() == process.key() || process.group.is_some() && other.group == process.group);
+    together.all(|(device, other)| watched.activity(device, other).is_idle())
 }
 
 /// What runs the model there: through ssh, or as a job where Slurm gives out the GPUs.
@@ -270,12 +281,7 @@ fn command_there(answer: &Answer, reading: &HostReading, asked: &Asked) -> Optio
         let line = line.split(' ').skip_while(|word| word.starts_with("CUDA_")).collect::<Vec<_>>().join(" ");
         return Some(format!("srun --nodelist={} --gpus={gpus} {line}", reading.name));
     }
-    match reading.through {
-        Through::Ssh | Through::NvidiaSmi => {
-            Some(format!("ssh -t {} {}", quoted(reading.name.as_str()), quoted(&line)))
-        }
-        Through::Slurm | Through::Kubernetes | Through::Prometheus => None,
-    }
+    reading.through.is_ssh().then(|| reading.name.ssh_command(&quoted(&line)))
 }
 
 #[cfg(test)]
