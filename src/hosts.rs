@@ -9,6 +9,7 @@ pub mod people;
 pub mod prometheus;
 pub mod slurm;
 pub mod ssh;
+pub(crate) mod summary;
 
 use std::net::IpAddr;
 use std::time::Duration;

@@ -8,13 +8,12 @@ use crate::app::action::Action;
 use crate::app::layout::page_height;
 use crate::app::model::{Host, Model};
 use crate::app::update::hosts;
+use crate::gpu::Snapshot;
 use crate::gpu::activity::Activity;
 use crate::gpu::history::History;
-use crate::gpu::{Snapshot, most_free};
-use crate::hosts::name::without_domain;
+use crate::hosts::summary::Summary;
 use crate::knowledge::page::Tone;
 use crate::text::harmless;
-use crate::units::Bytes;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Machines;
@@ -74,13 +73,13 @@ fn opened(model: &mut Model, at: usize) -> Outcome {
 
 fn row_of_home(model: &Model) -> String {
     let home = model.hosts.away.as_ref().map_or(&model.feed, |away| &away.home);
-    let figures = home.latest.as_deref().map(|snapshot| Figures::of(snapshot, &home.history));
+    let figures = home.latest.as_deref().map(|snapshot| summary(snapshot, &home.history));
     row("this machine", figures, age(model, home.received))
 }
 
 fn item(model: &Model, host: &Host, is_named: bool) -> Item {
     let name = host.told.name.as_str();
-    let figures = host.latest.as_deref().map(|snapshot| Figures::of(snapshot, &host.history));
+    let figures = host.latest.as_deref().map(|snapshot| summary(snapshot, &host.history));
     let row = match (&figures, host.down()) {
         (None, Some(_)) => padded(name, NAME),
         _ => row(name, figures, age(model, host.received)),
@@ -98,46 +97,21 @@ fn age(model: &Model, received: Option<Duration>) -> Option<u64> {
     received.map(|at| model.now.saturating_sub(at).as_secs())
 }
 
-/// What a row shows of a machine. `None` where a figure is unknown.
-struct Figures {
-    gpus: usize,
-    free: Option<Bytes>,
-    most: Option<(Bytes, u32)>,
-    idle: (usize, Bytes),
+/// The figures of a machine, with what was watched of it so far.
+fn summary(snapshot: &Snapshot, history: &History) -> Summary {
+    Summary::of(snapshot, |device, process| Activity::of(Some(history), Some(device), process))
 }
 
-impl Figures {
-    fn of(snapshot: &Snapshot, history: &History) -> Figures {
-        let mut free = snapshot.devices.iter().map(|device| device.memory.free_bytes.value());
-        let rows = snapshot.on_gpus();
-        let idle = rows.filter(|(device, process)| Activity::of(Some(history), Some(device), process).is_idle());
-        let used: Vec<Bytes> = idle.map(|(_, process)| process.used_bytes.value().unwrap_or(Bytes::ZERO)).collect();
-        Figures {
-            gpus: snapshot.devices.len(),
-            free: free.try_fold(Bytes::ZERO, |sum, free| Some(sum.plus(free?))),
-            most: most_free(&snapshot.devices),
-            idle: (used.len(), used.into_iter().fold(Bytes::ZERO, Bytes::plus)),
-        }
-    }
-}
-
-fn row(name: &str, figures: Option<Figures>, age_seconds: Option<u64>) -> String {
-    let Some(Figures { gpus, free, most, idle }) = figures else {
+fn row(name: &str, summary: Option<Summary>, age_seconds: Option<u64>) -> String {
+    let Some(Summary { gpus, free, most, idle }) = summary else {
         return format!("{}(no reading yet)", padded(name, NAME));
     };
     let age = age_seconds.map_or_else(|| "?".to_owned(), |age| format!("{age} s"));
-    let idle = match idle {
-        (0, _) => "-".to_owned(),
-        (count, bytes) => format!("{count}, {bytes}"),
-    };
     let (free, most) = match gpus {
         0 => ("-".to_owned(), "-".to_owned()),
-        _ => (
-            free.map_or_else(|| "?".to_owned(), |free| free.to_string()),
-            most.map_or_else(|| "?".to_owned(), |(free, index)| format!("{free} on {index}")),
-        ),
+        _ => (free.to_string(), most.map_or_else(|| "?".to_owned(), |(free, index)| format!("{free} on {index}"))),
     };
-    in_columns(&[name.to_owned(), gpus.to_string(), free, most, idle, age])
+    in_columns(&[name.to_owned(), gpus.to_string(), free, most, idle.in_words(", ", "-"), age])
 }
 
 fn in_columns(cells: &[String; 6]) -> String {
@@ -156,10 +130,7 @@ impl Model {
     /// Which of the machines the log names as the one on which it failed first.
     fn machine_of_the_log(&self) -> Option<usize> {
         let host = first_failed_host(self.input.diagnosis.as_ref()?)?;
-        self.hosts.all.iter().position(|known| {
-            let own = known.latest.as_deref().map(|snapshot| snapshot.host.name.as_str());
-            own.into_iter().chain([known.told.name.as_str()]).any(|name| without_domain(name) == without_domain(host))
-        })
+        self.hosts.all.iter().position(|known| known.told.is_called(host))
     }
 }
 

@@ -2,14 +2,14 @@
 //! all, idle ones first, and how your own idle ones are ended there. Nothing is signaled from here.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 use crossterm::style::Stylize;
 
 use super::table::{Column, UNKNOWN, USER_WIDTH, WIDE, aligned, column, cut_to, shown, what, wrapped};
 use crate::cli::watched::Watched;
 use crate::gpu::activity::Activity;
-use crate::gpu::{Device, Driver, GpuProcess, Nature, ProcessKey, most_free};
+use crate::gpu::{Device, Driver, GpuProcess};
+use crate::hosts::summary::Summary;
 use crate::hosts::{Allotment, HostReading, Through, people};
 use crate::text::harmless;
 use crate::units::{Bytes, WallTime};
@@ -212,15 +212,19 @@ fn lines_of_machines(machines: &[Machine], look: &Look) -> Vec<String> {
 
 fn machine_cells(machine: &Machine, seen: Option<&Watched>, look: &Look) -> Vec<String> {
     let allotment = machine.reading.allotment.as_ref();
-    let gpus: Vec<&Device> = seen.map(gpus).unwrap_or_default();
-    let count = if seen.is_some() { u64::try_from(gpus.len()).ok() } else { allotment.and_then(|all| all.gpus) };
-    let most = most_free(gpus.iter().copied());
+    let summary =
+        seen.map(|watched| Summary::of(&watched.snapshot, |device, process| watched.activity(device, process)));
+    let count = match &summary {
+        Some(summary) => u64::try_from(summary.gpus).ok(),
+        None => allotment.and_then(|all| all.gpus),
+    };
+    let most = summary.as_ref().and_then(|summary| summary.most);
     vec![
         cut_to(&machine.name(), HOST_WIDTH),
         or_unknown(count),
-        sum_of(gpus.iter().map(|device| device.memory.free_bytes.value())),
+        or_unknown(summary.as_ref().map(|summary| &summary.free)),
         or_unknown(most.map(|(free, index)| format!("{free} (GPU {index})"))),
-        or_unknown(seen.map(idle)),
+        or_unknown(summary.as_ref().map(|summary| summary.idle.in_words(" with ", "none"))),
         or_unknown(seen.map(|watched| age_of(machine.reading, watched, look))),
         allotment.map_or_else(String::new, given),
     ]
@@ -228,45 +232,6 @@ fn machine_cells(machine: &Machine, seen: Option<&Watched>, look: &Look) -> Vec<
 
 fn or_unknown(figure: Option<impl ToString>) -> String {
     figure.map_or_else(|| UNKNOWN.to_owned(), |figure| figure.to_string())
-}
-
-/// The GPUs that have memory of their own: a split one's is its instances'.
-fn gpus(watched: &Watched) -> Vec<&Device> {
-    watched.snapshot.devices.iter().filter(|device| device.nature != Some(Nature::Split)).collect()
-}
-
-/// How many processes are idle and what they use: "2 with 31.0 GiB". A process on several GPUs counts once.
-fn idle(watched: &Watched) -> String {
-    let mut idle: BTreeMap<ProcessKey, Option<Bytes>> = BTreeMap::new();
-    let mut is_least = false;
-    for (device, process) in watched.snapshot.on_gpus() {
-        match (watched.activity(device, process), process.key()) {
-            (Activity::Idle(_), Some(key)) => {
-                let known = idle.entry(key).or_insert(Some(Bytes::ZERO));
-                *known = known.zip(process.used_bytes.value()).map(|(sum, used)| sum.plus(used));
-            }
-            (Activity::Busy(_), _) => {}
-            _ => is_least = true,
-        }
-    }
-    let bound = if is_least { "≥ " } else { "" };
-    match (idle.len(), is_least) {
-        (0, true) => UNKNOWN.to_owned(),
-        (0, false) => "none".to_owned(),
-        (count, _) => format!("{bound}{count} with {}", sum_of(idle.into_values())),
-    }
-}
-
-/// The sum of these; a lower bound where one is unknown.
-fn sum_of(figures: impl Iterator<Item = Option<Bytes>>) -> String {
-    let figures: Vec<Option<Bytes>> = figures.collect();
-    let known: Vec<Bytes> = figures.iter().copied().flatten().collect();
-    let sum = known.iter().copied().fold(Bytes::ZERO, Bytes::plus);
-    match known.len() {
-        0 => UNKNOWN.to_owned(),
-        count if count < figures.len() => format!("≥ {sum}"),
-        _ => sum.to_string(),
-    }
 }
 
 /// How old the figures are. A machine that answered itself was read now, whatever its clock says.
