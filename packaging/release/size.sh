@@ -1,7 +1,7 @@
 #!/bin/sh
-# usage: size.sh PROGRAM...   fails when a program has 13 MB or more
+# usage: size.sh PROGRAM...   fails when a program has 16 MB or more
 set -eu
-limit=13000000
+limit=16000000
 for program in "$@"; do
   size=$(wc -c <"$program")
   if [ "$size" -ge "$limit" ]; then
