@@ -82,6 +82,12 @@ fn found_again(selected: RowId, rows: &[RowId]) -> Option<RowId> {
 
 /// `x`: asks about the processes that are highlighted.
 pub(crate) fn ask_to_end(model: &mut Model) {
+    if let Some(away) = &model.hosts.away {
+        return model.say(format!(
+            "{} is only read. Enter on a process copies the command that terminates it there.",
+            away.name
+        ));
+    }
     if model.aim.unseen_until().is_some_and(|until| model.now < until) {
         return model.say("The highlight just moved to another process. Look again.");
     }

@@ -75,7 +75,9 @@ pub(super) fn ranked<'a>(
     asked: &Asked,
 ) -> Vec<OnHost<'a>> {
     let mut all: Vec<OnHost> = readings.iter().map(|reading| on_host(wanted, reading, user, asked)).collect();
-    all.sort_by_key(|on_host| (on_host.verdict, on_host.has_none_to_give(asked), Reverse(on_host.room())));
+    all.sort_by_key(|on_host| {
+        (on_host.verdict, on_host.has_none_to_give(asked), Reverse(on_host.kept()), Reverse(on_host.room()))
+    });
     all
 }
 
@@ -158,6 +160,14 @@ impl OnHost<'_> {
     pub(super) fn room(&self) -> Option<Bytes> {
         let answer = self.answer.as_ref().ok()?;
         Some(answer.card.as_ref()?.free.less(answer.estimate.total()?))
+    }
+
+    /// What the model takes there with the change that makes it fit: the more, the less is given up. `None` where it needs none.
+    fn kept(&self) -> Option<Bytes> {
+        if self.verdict != Verdict::FitsChanged {
+            return None;
+        }
+        self.answer.as_ref().ok()?.best()?.total
     }
 
     /// The driver's indices of the GPUs that it would use.

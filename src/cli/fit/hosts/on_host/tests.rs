@@ -69,6 +69,21 @@ fn most_room_comes_first_and_the_unread_last() {
 }
 
 #[test]
+fn of_machines_on_which_only_a_change_fits_the_one_that_keeps_most_comes_first() {
+    let args = args(&["llama-3.1-8b", "--context", "131072"]);
+    let wanted = Wanted::of(&args, "llama-3.1-8b").unwrap();
+    let busy = |gib| {
+        let mut row = of("bob", 9, gib);
+        row.sm_percent = Reading::Known(90);
+        vec![row]
+    };
+    let readings = [read("small", &[busy(14)]), read("large", &[busy(10)])];
+    let all = ranked(&wanted, &readings, "ada", &Asked::default());
+    assert!(all.iter().all(|on_host| on_host.verdict == Verdict::FitsChanged));
+    assert_eq!(all.first().map(|on_host| on_host.reading.name.as_str()), Some("large"));
+}
+
+#[test]
 fn ones_own_idle_process_is_named_before_another_users() {
     let args = args(&["llama-3.1-8b", "--engine", "transformers", "--context", "8192", "--dtype", "nf4"]);
     let wanted = Wanted::of(&args, "llama-3.1-8b").unwrap();
