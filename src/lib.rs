@@ -7,6 +7,7 @@
 #![warn(unreachable_pub)]
 
 pub mod advice;
+pub mod allocations;
 pub mod app;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the edge: arguments, files, output")]
 pub mod cli;
