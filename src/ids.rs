@@ -107,9 +107,11 @@ impl FixId {
     pub const WILL_IT_FIT: FixId = FixId("will-it-fit");
     /// Several settings at once, where none alone is enough.
     pub const CHANGE_TOGETHER: FixId = FixId("change-together");
+    /// A GPU of another machine has room for the run.
+    pub const USE_OTHER_MACHINE: FixId = FixId("use-other-machine");
 
     /// All of them.
-    pub const WITHOUT_FILE: [FixId; 7] = [
+    pub const WITHOUT_FILE: [FixId; 8] = [
         FixId::RUN_AGAIN,
         FixId::ASK_OWNER,
         FixId::LOOK_THERE,
@@ -117,6 +119,7 @@ impl FixId {
         FixId::REQUEST_GPU,
         FixId::WILL_IT_FIT,
         FixId::CHANGE_TOGETHER,
+        FixId::USE_OTHER_MACHINE,
     ];
 }
 

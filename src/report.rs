@@ -12,6 +12,7 @@ pub mod redact;
 use crate::advice::Advice;
 use crate::advice::changed::Difference;
 use crate::gpu::Snapshot;
+use crate::hosts::HostName;
 use crate::knowledge::diagnosis::Diagnosis;
 use markdown::Walked;
 
@@ -24,6 +25,8 @@ pub struct Report<'a> {
     pub advice: &'a Advice,
     /// The reading of the machine; `None` where the log was read alone.
     pub snapshot: Option<&'a Snapshot>,
+    /// The machine that was read; `None` for this one.
+    pub host: Option<&'a HostName>,
     /// Why there is no reading of the machine, where one was wanted.
     pub no_reading: Option<&'a str>,
     /// The explanation of the leading entry.
@@ -43,6 +46,7 @@ impl<'a> Report<'a> {
             diagnosis,
             advice,
             snapshot: None,
+            host: None,
             no_reading: None,
             why: None,
             explains: false,

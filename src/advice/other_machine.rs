@@ -15,7 +15,7 @@ use crate::gpu::history::History;
 use crate::gpu::usage::Unused;
 use crate::gpu::{Device, Nature, Snapshot};
 use crate::hosts::{HostName, HostReading, only_one, people};
-use crate::knowledge::{Diagnosis, Fix, MemoryKind, Oom};
+use crate::knowledge::{Diagnosis, FixId, MemoryKind, Oom};
 use crate::memory::flags::quoted;
 
 /// The commands of a supervisor that reach their job from any machine.
@@ -87,8 +87,11 @@ struct Room<'a> {
 }
 
 /// Adds the step to run on another machine, where something is short here and a GPU there is seen unused with room for what
-/// the run needs. `fix` is the knowledge base's about other GPUs.
-pub(crate) fn offer(advice: &mut Advice, situation: &Situation<'_>, fix: &Fix, machines: &[OtherMachine<'_>]) {
+/// the run needs.
+pub(crate) fn offer(advice: &mut Advice, situation: &Situation<'_>, machines: &[OtherMachine<'_>]) {
+    if situation.taken.enough || situation.tried.contains(&FixId::USE_OTHER_MACHINE) {
+        return;
+    }
     let Some(room) = room_elsewhere(advice, situation, machines) else { return };
     let (name, index) = (&room.reading.name, room.device.index);
     let Some(free) = room.device.memory.free_bytes.value() else { return };
@@ -101,7 +104,7 @@ pub(crate) fn offer(advice: &mut Advice, situation: &Situation<'_>, fix: &Fix, m
         enough: if is_at_least { Enough::Likely } else { Enough::Yes },
         may_be_enough: true,
         steps: vec![how(&room, situation, &said)],
-        ..PlannedFix::of(fix)
+        ..PlannedFix::named(FixId::USE_OTHER_MACHINE, "needs the files there")
     };
     // An unused GPU of this machine comes before it: that one needs no files copied.
     let is_behind_the_first = advice.plan.first().is_some_and(uses_another_gpu_here);
@@ -122,19 +125,24 @@ fn room_elsewhere<'a>(advice: &Advice, situation: &Situation<'_>, machines: &[Ot
     }
     let needed = ledger.needed_bytes?;
     let named = named_among(log, machines);
-    let rooms = machines.iter().flat_map(|machine| {
+    let rooms = machines.iter().enumerate().flat_map(|(order, machine)| {
         let is_the_logs = named == Some(&machine.reading.name);
         let devices = machine.snapshot.devices.iter();
         let may_be_used = devices.filter(move |device| {
             let failed_there = is_the_logs && ledger.device.is_none_or(|failed| failed == device.index);
             has_free(device, needed) && !failed_there && may_be_given(machine.reading, device)
         });
-        may_be_used.filter_map(|device| {
+        may_be_used.filter_map(move |device| {
             let seen = Unused::of(machine.snapshot, device, Some(machine.history))?;
-            Some(Room { reading: machine.reading, device, seen })
+            Some((order, Room { reading: machine.reading, device, seen }))
         })
     });
-    rooms.max_by_key(|room| (room.device.memory.free_bytes.value(), Reverse(room.device.index)))
+    // Readings of idle GPUs differ by a few MiB: compared to the GiB, the offer stays the same from one to the next.
+    let (_, best) = rooms.max_by_key(|(order, room)| {
+        let free = room.device.memory.free_bytes.value().map(|free| free.0 >> 30);
+        (free, Reverse(*order), Reverse(room.device.index))
+    })?;
+    Some(best)
 }
 
 fn named_among<'a>(log: &Diagnosis, machines: &[OtherMachine<'a>]) -> Option<&'a HostName> {
@@ -202,8 +210,8 @@ mod tests {
     use crate::gpu::testing::{device, process, snapshot};
     use crate::gpu::{GpuProcess, Reading};
     use crate::hosts::{Allotment, Through, Unavailable};
+    use crate::knowledge::KnowledgeBase;
     use crate::knowledge::first_failure::FirstFailure;
-    use crate::knowledge::{FixId, KnowledgeBase};
     use crate::units::Bytes;
 
     fn reading(name: &str, gpus: &[Vec<GpuProcess>]) -> HostReading {
@@ -236,8 +244,7 @@ mod tests {
             .iter()
             .map(|(history, reading)| OtherMachine { reading, snapshot: reading.snapshot().unwrap(), history })
             .collect();
-        let fix = KnowledgeBase::built_in().unwrap().fix(FixId::USE_OTHER_GPU).unwrap().clone();
-        offer(&mut advice, &situation, &fix, &machines);
+        offer(&mut advice, &situation, &machines);
         advice
     }
 

@@ -2,7 +2,7 @@
 
 use super::model::{Model, Source};
 use super::summary;
-use crate::advice::{Situation, advise};
+use crate::advice::{Situation, advise, other_machine};
 
 /// Derives the advice from the log and the newest reading.
 pub(crate) fn advise_anew(model: &mut Model) {
@@ -12,7 +12,7 @@ pub(crate) fn advise_anew(model: &mut Model) {
     let command = model.rerun();
     let tried = model.walk.tried();
     model.advice = model.input.diagnosis.as_ref().map(|diagnosis| {
-        advise(&Situation {
+        let situation = Situation {
             diagnosis,
             fixes: &model.input.fixes,
             snapshot: model.feed.latest.as_deref(),
@@ -28,7 +28,10 @@ pub(crate) fn advise_anew(model: &mut Model) {
             taken: model.taken(),
             tried: &tried,
             before: model.advice.as_ref().map(|advice| &advice.remembered),
-        })
+        };
+        let mut advice = advise(&situation);
+        other_machine::offer(&mut advice, &situation, &model.hosts.others());
+        advice
     });
     if model.walk.began_with.is_none() {
         model.walk.began_with = model.advice.as_ref().map(|advice| summary::short_of(&advice.brief));

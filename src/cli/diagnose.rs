@@ -21,7 +21,7 @@ use crate::app::last::Story;
 use crate::app::walk::StepId;
 use crate::gpu::Snapshot;
 use crate::gpu::failed_run::FailedRun;
-use crate::hosts::HostReading;
+use crate::hosts::{HostName, HostReading};
 use crate::knowledge::diagnosis::{Diagnosis, Oom};
 use crate::knowledge::run::Run;
 use crate::knowledge::{FixId, KnowledgeBase};
@@ -216,6 +216,8 @@ pub(super) struct Examined {
     diagnosis: Diagnosis,
     pub(super) advice: Advice,
     snapshot: Option<Snapshot>,
+    /// The machine that was read; `None` for this one.
+    host: Option<HostName>,
     no_reading: Option<String>,
     why: Option<String>,
     explains: bool,
@@ -229,6 +231,7 @@ impl Examined {
             diagnosis: &self.diagnosis,
             advice: &self.advice,
             snapshot: self.snapshot.as_ref(),
+            host: self.host.as_ref(),
             no_reading: self.no_reading.as_deref(),
             why: self.why.as_deref(),
             explains: self.explains,
@@ -268,15 +271,7 @@ fn examine_among(
     let mut diagnosis = base.diagnose(&subject.log, Some(&jiff::Zoned::now()));
     let named = other_machine::named(&diagnosis, readings);
     let watched: Vec<(&HostReading, Watched)> = readings.iter().filter_map(Watched::of_host).collect();
-    let (snapshot, no_reading) = match named {
-        Some(named) => reading_of(named),
-        None if asked.no_live => (None, None),
-        None => this_machine(global),
-    };
-    let (snapshot, run, no_reading) = match (snapshot, asked.run_pid) {
-        (Some(here), Some(pid)) if named.is_none() => once_exited(&here, pid),
-        (snapshot, _) => (snapshot, subject.ran.clone(), no_reading),
-    };
+    let (snapshot, run, no_reading) = where_it_ran(global, asked, subject, named);
     // The failed process started this one, which inherited its environment.
     if asked.run_pid.is_some() && diagnosis.run.visible_devices.is_none() {
         diagnosis.run.visible_devices = std::env::var("CUDA_VISIBLE_DEVICES").ok().filter(|list| !list.is_empty());
@@ -310,24 +305,43 @@ fn examine_among(
         tried: &tried,
         ..Situation::alone(&diagnosis)
     };
-    let mut advice = advise(&situation);
-    if let (Some(named), Some(_)) = (named, &snapshot) {
-        other_machine::make_remote(&mut advice, named);
-    }
-    if let Some(fix) = base.fix(FixId::USE_OTHER_GPU) {
-        let machines = watched.iter().map(|(reading, watched)| OtherMachine {
-            reading,
-            snapshot: &watched.snapshot,
-            history: &watched.history,
-        });
-        other_machine::offer(&mut advice, &situation, fix, &machines.collect::<Vec<_>>());
-    }
+    let mut advice = advised(&situation, named, &watched);
     // What was tried or skipped before is shown as such, and not proposed once more.
     advice.plan.retain(|planned| walk.behind.iter().all(|behind| behind.id != StepId::of(planned)));
     // An entry explains a shortage; a size that no GPU has is none.
     let why = if is_beyond_any_gpu(&diagnosis) { None } else { entry.map(|entry| entry.why.clone()) };
     let walked = subject.story.as_ref().map(Story::walked);
-    Examined { diagnosis, advice, snapshot, no_reading, why, explains: asked.why, since: None, walked }
+    let host = named.map(|named| named.name.clone());
+    Examined { diagnosis, advice, snapshot, host, no_reading, why, explains: asked.why, since: None, walked }
+}
+
+/// The machine of the failed run, the run itself where it is known, and why the machine is left out.
+fn where_it_ran(
+    global: &Global,
+    asked: &DiagnoseArgs,
+    subject: &Subject,
+    named: Option<&HostReading>,
+) -> (Option<Snapshot>, Option<FailedRun>, Option<String>) {
+    let (snapshot, no_reading) = match named {
+        Some(named) => reading_of(named),
+        None if asked.no_live => (None, None),
+        None => this_machine(global),
+    };
+    match (snapshot, asked.run_pid) {
+        (Some(here), Some(pid)) if named.is_none() => once_exited(&here, pid),
+        (snapshot, _) => (snapshot, subject.ran.clone(), no_reading),
+    }
+}
+
+/// The advice, with what the other machines mean for it.
+fn advised(situation: &Situation<'_>, named: Option<&HostReading>, watched: &[(&HostReading, Watched)]) -> Advice {
+    let mut advice = advise(situation);
+    if let (Some(named), Some(_)) = (named, situation.snapshot) {
+        other_machine::make_remote(&mut advice, named);
+    }
+    let machines: Vec<OtherMachine> = watched.iter().map(|(reading, watched)| watched.as_other(reading)).collect();
+    other_machine::offer(&mut advice, situation, &machines);
+    advice
 }
 
 /// The machine as it will be once the failed run has exited, with that run; or why the machine is left out.

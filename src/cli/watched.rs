@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::advice::other_machine::OtherMachine;
 use crate::gpu::activity::Activity;
 use crate::gpu::history::History;
 use crate::gpu::{Device, GpuProcess, Snapshot};
@@ -28,6 +29,11 @@ impl Watched {
     pub(super) fn of_host(reading: &HostReading) -> Option<(&HostReading, Watched)> {
         let (first, second) = reading.seen.as_ref().ok()?;
         Some((reading, Watched::of(((**first).clone(), second.as_deref().cloned()))))
+    }
+
+    /// The same for advice on where the run has room.
+    pub(super) fn as_other<'a>(&'a self, reading: &'a HostReading) -> OtherMachine<'a> {
+        OtherMachine { reading, snapshot: &self.snapshot, history: &self.history }
     }
 
     /// Whether this process works. Other than on the screen, idle may be a short time, which is printed with it.

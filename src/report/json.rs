@@ -9,6 +9,7 @@ use crate::advice::PlannedFix;
 use crate::advice::changed::Difference;
 use crate::advice::{Advice, NotOffered};
 use crate::gpu::{SCHEMA, Snapshot};
+use crate::hosts::HostName;
 use crate::knowledge::diagnosis::{Diagnosis, Oom};
 
 /// What `oomdoctor diagnose --json` prints.
@@ -29,8 +30,11 @@ pub struct Found<'a> {
     schema: u32,
     #[serde(flatten)]
     diagnosis: &'a Diagnosis,
-    /// The reading of this machine; null where it was not wanted or not possible.
+    /// The reading of this machine, or of the one in `live_host`; null where it was not wanted or not possible.
     live: Option<&'a Snapshot>,
+    /// The machine that `live` and `live_reason` are of, where the log names another one that was asked for; absent elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    live_host: Option<&'a str>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -104,7 +108,8 @@ impl Done<'_> {
 
 impl Output<'_> {
     pub fn of<'a>(report: &Report<'a>) -> Output<'a> {
-        let found = Found { schema: SCHEMA, diagnosis: report.diagnosis, live: report.snapshot };
+        let (live, live_host) = (report.snapshot, report.host.map(HostName::as_str));
+        let found = Found { schema: SCHEMA, diagnosis: report.diagnosis, live, live_host };
         match report.diagnosis.oom {
             Oom::No => Output::No(AnotherFailure { found, plan: &report.advice.plan }),
             Oom::Yes | Oom::Maybe => {

@@ -18,6 +18,7 @@ use crate::app::Model;
 use crate::app::action::Action;
 use crate::app::model::{Click, Region, Target};
 use crate::app::walk::{Behind, Mark};
+use crate::knowledge::FixId;
 use crate::memory::Is;
 use crate::units::Bytes;
 
@@ -245,8 +246,8 @@ fn row_style(model: &Model, theme: &Theme, is_current: bool) -> Style {
 
 /// In GiB; a fix that needs no memory freed has none to show.
 fn frees_of(planned: &PlannedFix, theme: &Theme) -> String {
-    let frees_nothing =
-        planned.room_on.is_some() || planned.waits_for.is_some() || planned.fix == crate::knowledge::FixId::RUN_AGAIN;
+    let changes_no_memory = [FixId::RUN_AGAIN, FixId::USE_OTHER_MACHINE].contains(&planned.fix);
+    let frees_nothing = planned.room_on.is_some() || planned.waits_for.is_some() || changes_no_memory;
     match (planned.frees_bytes, planned.frees_is) {
         _ if frees_nothing => theme.sign("—", "-").to_owned(),
         (Some(bytes), Some(Is::Fact)) => bytes.in_gib(),

@@ -225,11 +225,13 @@ fn a_log_that_names_its_machine_is_compared_with_that_one_and_nothing_there_is_a
     let (found, code) = machines.json(&["diagnose", log.to_str().unwrap(), "--host", "node07,node08"]);
     assert_eq!((code, &found["facts"]["first_failure"]["host"]), (0, &json!("node07")), "{found:#}");
     assert_eq!(found["live"]["devices"][0]["memory"]["used_bytes"], 17 * GIB);
+    assert_eq!(found["live_host"], "node07");
     let plan = found["plan"].as_array().unwrap();
     assert!(plan.iter().all(|planned| planned["target"].is_null()), "{plan:#?}");
     let commands: Vec<&str> = plan.iter().filter_map(|planned| planned["steps"][0]["command"].as_str()).collect();
     let kill = format!("ssh -t node07 oomdoctor kill {}@", yours.pid());
     assert!(commands.iter().any(|command| command.starts_with(&kill)), "{commands:?}");
     let (alone, _) = machines.json(&["diagnose", log.to_str().unwrap(), "--host", "down", "--no-live"]);
+    assert!(alone.get("live_host").is_none());
     assert!(alone["live"].is_null(), "a machine that the log does not name is not compared with");
 }

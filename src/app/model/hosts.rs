@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::feed::Feed;
+use crate::advice::other_machine::OtherMachine;
 use crate::gpu::history::History;
 use crate::gpu::{Header, Snapshot};
 use crate::hosts::{HostName, HostReading, Unavailable};
@@ -57,6 +58,17 @@ impl Host {
 impl Hosts {
     pub fn find(&self, name: &HostName) -> Option<&Host> {
         self.all.iter().find(|host| host.told.name == *name)
+    }
+
+    /// The machines that answer, besides the one on the screen.
+    pub(crate) fn others(&self) -> Vec<OtherMachine<'_>> {
+        let shown = self.away.as_ref().map(|away| &away.name);
+        let answering = self.all.iter().filter(|host| host.down().is_none() && Some(&host.told.name) != shown);
+        let others = answering.filter_map(|host| {
+            let snapshot = host.latest.as_deref()?;
+            Some(OtherMachine { reading: &host.told, snapshot, history: &host.history })
+        });
+        others.collect()
     }
 
     /// Takes in what a machine was told to show. A second name of a machine that is known already only becomes one of its

@@ -122,3 +122,41 @@ fn what_was_marked_on_this_machine_is_not_marked_on_another_one() {
     session.press(KeyCode::Enter);
     assert!(session.model.processes.marked.is_empty());
 }
+
+/// A machine on which nobody uses the GPU, which counts as unused after it was watched for a while.
+fn unused(session: &mut Session, name: &str) {
+    for second in [0, 30] {
+        session.send(told(name, Some(name), machine(second, vec![])));
+    }
+}
+
+#[test]
+fn a_machine_with_room_is_offered_beside_the_fixes_until_it_goes_down_or_did_not_help() {
+    let mut session = Session::with_log();
+    let offered = |session: &Session| {
+        let plan = &session.model.advice.as_ref().unwrap().plan;
+        plan.iter().find(|planned| planned.fix == FixId::USE_OTHER_MACHINE).cloned()
+    };
+    assert!(offered(&session).is_none());
+    unused(&mut session, "gpu2");
+    let step = offered(&session).unwrap();
+    assert!(step.steps[0].command.as_ref().unwrap().starts_with("ssh -t gpu2 "), "{step:?}");
+    assert!(session.sentence().contains("gpu2"), "{}", session.sentence());
+    session.send(down("gpu2"));
+    assert!(offered(&session).is_none(), "it may be gone");
+    unused(&mut session, "gpu2");
+    session.model.focus = Region::Steps;
+    session.keys("n");
+    session.sample(vec![process(4242, held())]);
+    assert!(offered(&session).is_none());
+}
+
+#[test]
+fn the_machine_on_the_screen_is_not_offered_as_another_one() {
+    let mut session = Session::with_log();
+    session.expect();
+    unused(&mut session, "gpu1");
+    update::hosts::open(&mut session.model, Some(&"gpu1".parse().unwrap()));
+    let plan = &session.model.advice.as_ref().unwrap().plan;
+    assert!(plan.iter().all(|planned| planned.fix != FixId::USE_OTHER_MACHINE), "{plan:?}");
+}

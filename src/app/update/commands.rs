@@ -46,7 +46,9 @@ fn written(model: &Model) -> Option<String> {
     let (log, diagnosis, advice) = (model.input.log.as_ref()?, model.input.diagnosis.as_ref()?, model.advice.as_ref()?);
     let snapshot = model.snapshot();
     let since = model.input.since_it_worked.known();
-    let report = Report { snapshot, no_reading: model.feed.down.as_deref(), since, ..Report::of(diagnosis, advice) };
+    let host = model.hosts.away.as_ref().map(|away| &away.name);
+    let no_reading = model.feed.down.as_deref();
+    let report = Report { snapshot, host, no_reading, since, ..Report::of(diagnosis, advice) };
     let (walked, names) = (summary::walked(model), Some(&model.config.names));
     Some(markdown(&Paper {
         recorded: &[],

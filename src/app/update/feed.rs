@@ -42,6 +42,13 @@ pub(super) fn sample(model: &mut Model, snapshot: Snapshot) -> Vec<Effect> {
     let proved = watch_endings(model, &snapshot);
     model.feed.latest = Some(Arc::new(snapshot));
     keep_selection(model);
+    advise_and_keep_the_step(model);
+    let watched = again::watch_run(model);
+    proved.into_iter().chain(room_at_last(model)).chain(watched).collect()
+}
+
+/// Derives the advice from a newer reading of this machine or another one.
+pub(super) fn advise_and_keep_the_step(model: &mut Model) {
     // Once the person took a fix, the selected one stays selected, whatever the reading adds above it; only "run the job
     // again" replaces it.
     let has_begun = !model.walk.behind.is_empty();
@@ -57,8 +64,6 @@ pub(super) fn sample(model: &mut Model, snapshot: Snapshot) -> Vec<Effect> {
     if stays.is_some() && stays != now && now.is_some_and(|now| now.fix != FixId::RUN_AGAIN) {
         model.walk.cursor = stays;
     }
-    let watched = again::watch_run(model);
-    proved.into_iter().chain(room_at_last(model)).chain(watched).collect()
 }
 
 /// Whether the next step is to run the job again as it was.

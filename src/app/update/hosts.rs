@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::feed::advise_and_keep_the_step;
 use crate::app::advise::advise_anew;
 use crate::app::model::{Away, Feed, Model, Processes};
 use crate::app::overlay::machines;
@@ -27,8 +28,13 @@ pub(super) fn told(model: &mut Model, told: HostReading) {
     let name = told.name.clone();
     model.hosts.take(told, model.now);
     let is_open = model.hosts.away.as_ref().is_some_and(|away| away.name == name);
-    if is_open && !model.feed.paused {
+    if model.feed.paused {
+        return;
+    }
+    if is_open {
         show(model, &name);
+    } else {
+        advise_and_keep_the_step(model);
     }
 }
 
