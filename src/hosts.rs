@@ -11,6 +11,7 @@ pub mod slurm;
 pub mod ssh;
 pub(crate) mod summary;
 
+use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use strum::IntoStaticStr;
 
 pub use self::name::HostName;
 use crate::gpu::Snapshot;
+use crate::text::harmless;
 use crate::units::{Bytes, WallTime};
 
 /// Which machines are asked for, and through what.
@@ -172,6 +174,18 @@ impl Allotment {
         self.gpus.zip(self.given).is_some_and(|(gpus, given)| given >= gpus)
     }
 
+    /// What was given away, harmless to print: "5 of 8 given, MIXED".
+    pub(crate) fn in_words(&self) -> String {
+        let mut text = format!("{} of {} given", or_unknown(self.given), or_unknown(self.gpus));
+        if !self.state.is_empty() {
+            text.push_str(&format!(", {}", self.state));
+        }
+        if !self.is_open {
+            text.push_str(", takes no jobs");
+        }
+        harmless(&text).into_owned()
+    }
+
     /// Of a machine about which its scheduler says nothing.
     pub fn unknown() -> Allotment {
         Allotment { state: "unknown".to_owned(), ..Allotment::default() }
@@ -191,6 +205,23 @@ impl Allotment {
                 None => self.given_to.push(given),
             }
         }
+    }
+}
+
+fn or_unknown(count: Option<u64>) -> String {
+    count.map_or_else(|| "?".to_owned(), |count| count.to_string())
+}
+
+impl fmt::Display for Given {
+    /// Harmless to print, such as "slurm:4711 of ada: GPU 0, 1".
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let owner = self.user.as_ref().map(|user| format!(" of {user}")).unwrap_or_default();
+        let gpus = match (self.devices.as_slice(), self.gpus) {
+            ([], Some(1)) => "1 GPU".to_owned(),
+            ([], count) => format!("{} GPUs", or_unknown(count)),
+            (devices, _) => format!("GPU {}", devices.join(", ")),
+        };
+        f.write_str(&harmless(&format!("{}{owner}: {gpus}", self.source)))
     }
 }
 

@@ -78,8 +78,8 @@ impl<T: Overlay + Clone> ClonedOverlay for T {
 pub enum Body {
     /// Lines that are read and scrolled.
     Text(Vec<Line>),
-    /// Items to pick from, below lines that always stay.
-    List { above: Vec<Line>, items: Vec<Item>, if_empty: &'static str, most_shown: usize },
+    /// Items to pick from, between lines that always stay.
+    List { above: Vec<Line>, items: Vec<Item>, if_empty: &'static str, most_shown: usize, below: Vec<Line> },
     /// What it would show has not been loaded.
     Missing,
     /// `ui` draws it from the model.

@@ -157,6 +157,6 @@ fn has_unattributed(device: &Device) -> bool {
     device.unaccounted_bytes.value().is_some_and(|bytes| bytes >= Bytes::mib(1))
 }
 
-fn wrapped(text: &str, width: usize) -> Vec<String> {
+pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     textwrap::wrap(text, width).into_iter().map(|line| line.into_owned()).collect()
 }

@@ -54,6 +54,13 @@ impl FromIterator<Option<Bytes>> for Sum {
     }
 }
 
+impl Sum {
+    /// It is at least this much; `None` where no figure is known.
+    pub(crate) fn least(&self) -> Option<Bytes> {
+        self.known
+    }
+}
+
 impl fmt::Display for Sum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.known, self.is_least) {

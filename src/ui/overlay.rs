@@ -52,7 +52,7 @@ fn overlay(
     let mut title = open.overlay.title().to_owned();
     let lines = match open.overlay.body(model) {
         Body::Text(lines) => text(model, theme, (lines, open.at), hints, width),
-        Body::List { above, items: all, if_empty, most_shown } => {
+        Body::List { above, items: all, if_empty, most_shown, below: details } => {
             let (first, count) = window_of(all.len(), open.at, most_shown);
             items = Some(Items { first_line: above.len(), first, count });
             let mut lines: Vec<Line<'static>> = above.into_iter().map(|line| line_of(line, theme)).collect();
@@ -61,6 +61,7 @@ fn overlay(
             if all.is_empty() {
                 lines.push(Line::styled(if_empty, theme.quiet));
             }
+            lines.extend(details.into_iter().map(|line| line_of(line, theme)));
             lines.extend(below(theme, &hints, width));
             lines
         }

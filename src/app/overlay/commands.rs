@@ -35,6 +35,7 @@ impl Overlay for Commands {
             items: items.collect(),
             if_empty: "No command matches. Backspace deletes a letter.",
             most_shown: page_height(model.size).saturating_sub(2).clamp(1, MOST_SHOWN),
+            below: Vec::new(),
         }
     }
 

@@ -38,7 +38,7 @@ impl Overlay for Found {
         let items = rows(model).into_iter().map(|row| Item { key: None, words: row.in_words(model.wall) }).collect();
         let looking = model.found.is_looking.then(|| Line::Text(Tone::Quiet, "Looking…".to_owned()));
         let above = looking.into_iter().collect();
-        Body::List { above, items, if_empty: "", most_shown: page_height(model.size) }
+        Body::List { above, items, if_empty: "", most_shown: page_height(model.size), below: Vec::new() }
     }
 
     fn hints(&self, _model: &Model) -> Vec<Hint> {

@@ -1,26 +1,110 @@
 //! Owns the table of the machines, to open one of them.
 
+use std::cmp::Reverse;
 use std::time::Duration;
+
+use crossterm::event::{KeyCode, KeyEvent};
 
 use super::{Body, Hint, Item, Line, Outcome, Overlay, covered};
 use crate::advice::other_machine::first_failed_host;
 use crate::app::action::Action;
-use crate::app::layout::page_height;
+use crate::app::keymap::Keymap;
+use crate::app::layout::{page_height, page_width};
 use crate::app::model::{Host, Model};
 use crate::app::update::hosts;
+use crate::app::wants::wrapped;
 use crate::gpu::Snapshot;
 use crate::gpu::activity::Activity;
 use crate::gpu::history::History;
 use crate::hosts::summary::Summary;
+use crate::hosts::{Allotment, HostName};
 use crate::knowledge::page::Tone;
 use crate::text::harmless;
+use crate::units::Bytes;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Machines;
+/// The table, in the order in which its rows were put when its key was pressed: a newer reading moves none of them under
+/// the person's finger.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Machines {
+    sorted: By,
+    /// Machines that are not among them come last.
+    order: Vec<HostName>,
+}
+
+/// By which column the machines are sorted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum By {
+    /// As they were asked for.
+    #[default]
+    Asked,
+    Free,
+    /// The most that is free on one GPU.
+    Most,
+    /// What idle processes use.
+    Idle,
+}
+
+impl By {
+    fn next(self) -> By {
+        match self {
+            By::Asked => By::Free,
+            By::Free => By::Most,
+            By::Most => By::Idle,
+            By::Idle => By::Asked,
+        }
+    }
+
+    fn column(self) -> usize {
+        match self {
+            By::Asked => 0,
+            By::Free => 2,
+            By::Most => 3,
+            By::Idle => 4,
+        }
+    }
+
+    /// What is sorted by, the largest first; `None` for a machine of which it is unknown, which comes last.
+    fn of(self, summary: &Summary) -> Option<Bytes> {
+        match self {
+            By::Asked => None,
+            By::Free => summary.free.least(),
+            By::Most => summary.most.map(|(free, _)| free),
+            By::Idle => summary.idle.used.least(),
+        }
+    }
+}
+
+impl Machines {
+    /// The same sorted by the next column.
+    fn sorted_by_next(&self, model: &Model) -> Machines {
+        let sorted = self.sorted.next();
+        let mut machines: Vec<&Host> = model.hosts.all.iter().collect();
+        machines.sort_by_cached_key(|host| Reverse(host.summary().and_then(|summary| sorted.of(&summary))));
+        Machines { sorted, order: machines.into_iter().map(|host| host.told.name.clone()).collect() }
+    }
+
+    /// The machines in the order of the rows, below this machine's.
+    fn rows<'m>(&self, model: &'m Model) -> Vec<&'m Host> {
+        let mut rows: Vec<&Host> = model.hosts.all.iter().collect();
+        let place = |host: &&Host| self.order.iter().position(|name| *name == host.told.name).unwrap_or(usize::MAX);
+        rows.sort_by_key(place);
+        rows
+    }
+
+    fn headings(&self) -> Line {
+        let mut headings = HEADINGS.map(str::to_owned);
+        if let Some(sorted) = headings.get_mut(self.sorted.column()) {
+            *sorted = format!("[{sorted}]");
+        }
+        Line::Text(Tone::Quiet, format!("  {}", in_columns(&headings)))
+    }
+}
 
 /// Columns of a machine's name; longer ones are cut.
 const NAME: usize = 12;
 const HEADINGS: [&str; 6] = ["machine", "GPUs", "free", "most on GPU", "idle", "read"];
+/// Lines of what is to be known of the selected machine.
+const MOST_DETAILS: usize = 4;
 
 impl Overlay for Machines {
     fn title(&self) -> &'static str {
@@ -29,46 +113,68 @@ impl Overlay for Machines {
 
     fn body(&self, model: &Model) -> Body {
         let here = Item { key: None, words: row_of_home(model) };
-        let named = model.machine_of_the_log();
-        let others = model.hosts.all.iter().enumerate().map(|(at, host)| item(model, host, named == Some(at)));
+        let rows = self.rows(model);
+        let named = model.machine_of_the_log().map(|host| &host.told.name);
+        let others = rows.iter().map(|host| item(model, host, named == Some(&host.told.name)));
         let items = std::iter::once(here).chain(others).collect();
-        let headings = HEADINGS.map(str::to_owned);
-        let above = vec![Line::Text(Tone::Quiet, format!("  {}", in_columns(&headings)))];
-        Body::List { above, items, if_empty: "", most_shown: page_height(model.size) }
+        let selected = model.overlay.as_ref().and_then(|open| rows.get(open.at.checked_sub(1)?));
+        let width = page_width(model.size);
+        // The window keeps its height while the selection moves.
+        let height = rows.iter().map(|host| details(host, width).len()).max().unwrap_or_default();
+        let mut below = selected.map(|host| details(host, width)).unwrap_or_default();
+        below.resize(height, Line::Text(Tone::Quiet, String::new()));
+        let most_shown = page_height(model.size).saturating_sub(height + 1).max(1);
+        Body::List { above: vec![self.headings()], items, if_empty: "", most_shown, below }
     }
 
     fn hints(&self, _model: &Model) -> Vec<Hint> {
-        vec![("↑↓".to_owned(), "move"), ("Enter".to_owned(), "open")]
+        vec![("↑↓".to_owned(), "move"), ("Enter".to_owned(), "open"), ("t".to_owned(), "sort")]
+    }
+
+    fn action(&self, key: KeyEvent, _keys: &Keymap) -> Option<Action> {
+        (key.code == KeyCode::Char('t')).then_some(Action::Sort)
     }
 
     fn act(&self, model: &mut Model, at: usize, action: Action) -> Outcome {
         match action {
-            Action::Enter => opened(model, at),
+            Action::Enter => self.opened(model, at),
+            Action::Sort => Outcome::Opens(Box::new(self.sorted_by_next(model)), Vec::new()),
             Action::Machines => Outcome::Closes(Vec::new()),
             other => covered(other),
         }
     }
 }
 
-/// The first row is this machine.
-fn opened(model: &mut Model, at: usize) -> Outcome {
-    let Some(before) = at.checked_sub(1) else {
-        hosts::open(model, None);
-        return Outcome::Closes(Vec::new());
-    };
-    let Some(host) = model.hosts.all.get(before) else { return Outcome::Stays };
-    match (&host.latest, host.down()) {
-        (Some(_), _) => {
-            let name = host.told.name.clone();
-            hosts::open(model, Some(&name));
-            Outcome::Closes(Vec::new())
+impl Machines {
+    /// The first row is this machine.
+    fn opened(&self, model: &mut Model, at: usize) -> Outcome {
+        let Some(before) = at.checked_sub(1) else {
+            hosts::open(model, None);
+            return Outcome::Closes(Vec::new());
+        };
+        let Some(host) = self.rows(model).get(before).copied() else { return Outcome::Stays };
+        // Why a machine has no reading stands below the table.
+        if host.latest.is_none() {
+            return Outcome::Stays;
         }
-        (None, Some(why)) => {
-            model.say(format!("{}: {}.", host.told.name, harmless(&why.to_string())));
-            Outcome::Stays
-        }
-        (None, None) => Outcome::Stays,
+        let name = host.told.name.clone();
+        hosts::open(model, Some(&name));
+        Outcome::Closes(Vec::new())
     }
+}
+
+/// Why the machine has no reading and what its scheduler says, whole, as far as there is room.
+fn details(host: &Host, width: usize) -> Vec<Line> {
+    let name = &host.told.name;
+    let why = host.down().map(|why| format!("{name}: {}", harmless(&why.to_string())));
+    let allotment = host.told.allotment.as_ref();
+    let given = allotment.into_iter().flat_map(|all| &all.given_to).map(ToString::to_string);
+    let scheduler = allotment.map(|all| {
+        let texts: Vec<String> = std::iter::once(all.in_words()).chain(given).collect();
+        format!("{name}: {}", texts.join("; "))
+    });
+    let lines = why.into_iter().chain(scheduler).flat_map(|text| wrapped(&text, width));
+    lines.take(MOST_DETAILS).map(|text| Line::Text(Tone::Quiet, text)).collect()
 }
 
 fn row_of_home(model: &Model) -> String {
@@ -79,22 +185,30 @@ fn row_of_home(model: &Model) -> String {
 
 fn item(model: &Model, host: &Host, is_named: bool) -> Item {
     let name = host.told.name.as_str();
-    let figures = host.latest.as_deref().map(|snapshot| summary(snapshot, &host.history));
-    let row = match (&figures, host.down()) {
-        (None, Some(_)) => padded(name, NAME),
-        _ => row(name, figures, age(model, host.received)),
+    let allotment = host.told.allotment.as_ref().map(Allotment::in_words);
+    let words = match (host.summary(), host.down(), allotment) {
+        (None, _, Some(given)) => format!("{}{given}", padded(name, NAME)),
+        (None, Some(why), None) => format!("{}({})", padded(name, NAME), harmless(&why.to_string())),
+        (figures, why, given) => {
+            let why = why.map(|why| format!("({})", harmless(&why.to_string())));
+            let row = row(name, figures, age(model, host.received));
+            [Some(row), given, why].into_iter().flatten().collect::<Vec<_>>().join("  ")
+        }
     };
-    let words = match host.down() {
-        Some(why) => format!("{row}  ({})", harmless(&why.to_string())),
-        None if is_named => format!("{row}  log"),
-        None => row,
-    };
+    let words = if is_named { format!("{words}  log") } else { words };
     Item { key: None, words }
 }
 
 /// How long ago a reading came, in seconds.
 fn age(model: &Model, received: Option<Duration>) -> Option<u64> {
     received.map(|at| model.now.saturating_sub(at).as_secs())
+}
+
+impl Host {
+    /// Its figures, once it was read.
+    fn summary(&self) -> Option<Summary> {
+        self.latest.as_deref().map(|snapshot| summary(snapshot, &self.history))
+    }
 }
 
 /// The figures of a machine, with what was watched of it so far.
@@ -128,16 +242,18 @@ fn padded(name: &str, width: usize) -> String {
 
 impl Model {
     /// Which of the machines the log names as the one on which it failed first.
-    fn machine_of_the_log(&self) -> Option<usize> {
+    fn machine_of_the_log(&self) -> Option<&Host> {
         let host = first_failed_host(self.input.diagnosis.as_ref()?)?;
-        self.hosts.all.iter().position(|known| known.told.is_called(host))
+        self.hosts.all.iter().find(|known| known.told.is_called(host))
     }
 }
 
 /// The table, with the machine that the log names selected.
 pub(crate) fn toggle(model: &mut Model) {
-    model.toggle(Machines);
-    let at = model.machine_of_the_log();
+    let table = Machines::default();
+    let named = model.machine_of_the_log().map(|host| &host.told.name);
+    let at = named.and_then(|name| table.rows(model).iter().position(|host| host.told.name == *name));
+    model.toggle(table);
     if let (Some(open), Some(at)) = (&mut model.overlay, at) {
         // The first row is this machine.
         open.at = at + 1;

@@ -17,7 +17,8 @@ impl Overlay for Symptoms {
 
     fn body(&self, model: &Model) -> Body {
         let items = SYMPTOMS.iter().map(|symptom| Item { key: None, words: symptom.seen.to_owned() });
-        Body::List { above: Vec::new(), items: items.collect(), if_empty: "", most_shown: page_height(model.size) }
+        let (above, below) = (Vec::new(), Vec::new());
+        Body::List { above, items: items.collect(), if_empty: "", most_shown: page_height(model.size), below }
     }
 
     fn hints(&self, _model: &Model) -> Vec<Hint> {

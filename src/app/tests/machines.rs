@@ -1,7 +1,7 @@
 //! Owns the tests of other machines: their table, one on the screen, and that nothing is ended there.
 
 use super::*;
-use crate::hosts::{HostReading, Through, Unavailable};
+use crate::hosts::{Allotment, Given, HostReading, Through, Unavailable};
 
 /// A machine that was read.
 pub(super) fn told(name: &str, boot_id: Option<&str>, snapshot: Snapshot) -> Msg {
@@ -159,4 +159,43 @@ fn the_machine_on_the_screen_is_not_offered_as_another_one() {
     update::hosts::open(&mut session.model, Some(&"gpu1".parse().unwrap()));
     let plan = &session.model.advice.as_ref().unwrap().plan;
     assert!(plan.iter().all(|planned| planned.fix != FixId::USE_OTHER_MACHINE), "{plan:?}");
+}
+
+#[test]
+fn the_table_is_sorted_by_the_next_column_and_a_reading_moves_no_row() {
+    let mut session = Session::new();
+    session.sample(vec![]);
+    session.send(told("full", Some("full"), machine(0, vec![process(7, Bytes::gib(20))])));
+    session.send(told("free", Some("free"), machine(0, vec![])));
+    session.send(down("gone"));
+    session.keys("M");
+    let names = |session: &Session| rows(session)[1..].iter().map(|row| row[..4].to_owned()).collect::<Vec<_>>();
+    assert_eq!(names(&session), ["full", "free", "gone"]);
+    session.keys("t");
+    assert_eq!(names(&session), ["free", "full", "gone"], "what is unknown comes last");
+    session.send(told("free", Some("free"), machine(1, vec![process(8, Bytes::gib(22))])));
+    assert_eq!(names(&session), ["free", "full", "gone"]);
+    session.press(KeyCode::Down);
+    session.press(KeyCode::Enter);
+    assert_eq!(pids(&session), [8], "the row that is selected is opened");
+}
+
+#[test]
+fn a_node_has_its_schedulers_words_and_the_selected_machine_its_whole_reason() {
+    let mut session = Session::new();
+    session.sample(vec![]);
+    let given = Given { source: "slurm:4711".into(), devices: vec!["3".into()], ..Given::default() };
+    let allotment = Allotment { gpus: Some(8), given: Some(5), given_to: vec![given], ..Allotment::default() };
+    let why = Unavailable { why: "so long ".repeat(20), what_to_do: Some("the END of it".into()) };
+    let node = HostReading::unavailable("gpu9".parse().unwrap(), Through::Slurm, why);
+    session.send(Msg::Host(Box::new(HostReading { allotment: Some(allotment), ..node })));
+    session.keys("M");
+    assert!(rows(&session)[1].contains("5 of 8"), "{:?}", rows(&session));
+    let is_told = |session: &Session| {
+        let screen = crate::ui::drawn(&session.model);
+        ["END", "slurm:4711"].map(|part| screen.contains(part))
+    };
+    assert_eq!(is_told(&session), [false, false], "this machine is selected");
+    session.press(KeyCode::Down);
+    assert_eq!(is_told(&session), [true, true], "{}", crate::ui::drawn(&session.model));
 }

@@ -226,7 +226,7 @@ fn machine_cells(machine: &Machine, seen: Option<&Watched>, look: &Look) -> Vec<
         or_unknown(most.map(|(free, index)| format!("{free} (GPU {index})"))),
         or_unknown(summary.as_ref().map(|summary| summary.idle.in_words(" with ", "none"))),
         or_unknown(seen.map(|watched| age_of(machine.reading, watched, look))),
-        allotment.map_or_else(String::new, given),
+        allotment.map_or_else(String::new, Allotment::in_words),
     ]
 }
 
@@ -241,18 +241,6 @@ fn age_of(reading: &HostReading, watched: &Watched, look: &Look) -> String {
         (Through::Ssh | Through::NvidiaSmi | Through::Slurm | Through::Kubernetes, None) => "now".to_owned(),
         (Through::Prometheus, None) => format!("{} ago", watched.snapshot.taken_at.age_at(look.now)),
     }
-}
-
-/// What a scheduler gave away: "5 of 8 given, MIXED".
-fn given(allotment: &Allotment) -> String {
-    let mut text = format!("{} of {} given", or_unknown(allotment.given), or_unknown(allotment.gpus));
-    if !allotment.state.is_empty() {
-        text.push_str(&format!(", {}", allotment.state));
-    }
-    if !allotment.is_open {
-        text.push_str(", takes no jobs");
-    }
-    harmless(&text).into_owned()
 }
 
 /// Why machines could not be read, those with the same reason in one line, and what else is to be known of them.
