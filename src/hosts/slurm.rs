@@ -2,6 +2,8 @@
 //! changes its shape from version to version (`job_state` became a list in 23.11, `nodes` an object in 24.05).
 //! Formats: slurm.schedmd.com/scontrol.html, srun.html, gres.html; tried with 22.05.8 (2026-11-23).
 
+use std::collections::BTreeMap;
+
 use super::name::{JobId, Partition};
 use super::{Allotment, Given, HostName, Slice, Unavailable, only_one};
 use crate::source::slurm::field;
@@ -34,6 +36,11 @@ pub fn partition_argv(partition: &Partition) -> Vec<String> {
 /// Prints a job, or those of an array, one a line.
 pub fn job_argv(job: &JobId) -> Vec<String> {
     argv(&["scontrol", "-o", "show", "job", "-d", job.as_str()])
+}
+
+/// Prints all jobs, one a line.
+pub fn all_jobs_argv() -> Vec<String> {
+    argv(&["scontrol", "-o", "show", "job", "-d"])
 }
 
 /// Runs this program's sampler on a node inside a running job. The step takes none of the job's resources (`--overlap`), ends
@@ -349,6 +356,21 @@ pub fn jobs(asked: &JobId, printed: &str) -> Result<Vec<Job>, Unavailable> {
         _ => Some(format!("read its log: oomdoctor diagnose --from slurm:{asked}")),
     };
     Err(Unavailable { why: format!("job {asked} is not running: {state}"), what_to_do })
+}
+
+/// Notes on each node which running jobs were given GPUs of it, from what `all_jobs_argv` printed. A job that is not clear
+/// is left out.
+pub fn note_jobs(nodes: &mut [Node], printed: &str) {
+    let rows = printed.lines().filter(|row| row.starts_with("JobId=") && only(row, "JobState=") == Some("RUNNING"));
+    let mut given: BTreeMap<HostName, Vec<Given>> = BTreeMap::new();
+    for (name, on_node) in rows.filter_map(|row| job(row).ok()).flat_map(|job| job.nodes) {
+        if on_node.gpus.is_some_and(|gpus| gpus > 0) {
+            given.entry(name).or_default().push(on_node);
+        }
+    }
+    for node in nodes {
+        node.allotment.given_to = given.remove(&node.name).unwrap_or_default();
+    }
 }
 
 fn job(row: &str) -> Result<Job, Unavailable> {

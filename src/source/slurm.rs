@@ -37,7 +37,8 @@ pub(super) fn way(at: &Surroundings, job: &str) -> Result<Vec<Way>, String> {
     if !is_a_number || at.uid.is_none() {
         return Err("give the job's number: slurm:4711".to_owned());
     }
-    let fields = "JobID,State,ExitCode,MaxRSS,ReqMem,Elapsed,NodeList";
+    // MaxRSS is sampled, so a lower bound; each step's was reached on its MaxRSSNode.
+    let fields = "JobID,State,ExitCode,MaxRSS,MaxRSSNode,ReqMem,Elapsed,NodeList";
     Ok(vec![
         Way::Optional(argv(&["sacct", "-j", job, "-P", "-o", fields])),
         Way::AskOr(

@@ -55,6 +55,10 @@ fn nodes_of_slurm_tell_what_was_given_and_never_how_full_they_are() {
     let figures = ["gpus", "given", "given_indices", "gpu_name", "is_open"].map(|name| allotment[name].clone());
     assert_eq!(figures, [json!(2), json!(1), json!([1]), json!("a100"), json!(true)]);
     assert_eq!(host(&all, "gpu02")["allotment"]["is_open"], false);
+    assert_eq!(
+        [&allotment["given_to"][0]["source"], &allotment["given_to"][0]["devices"]],
+        [&json!("slurm:7"), &json!(["1"])]
+    );
     assert!(all.iter().all(|host| host["snapshot"].is_null() && host["unavailable"].is_string()));
     assert_eq!(hosts(&home, &["--slurm=half"]).len(), 1);
     let unknown = hosts(&home, &["--slurm=nosuch"]);

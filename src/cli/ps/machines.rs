@@ -10,7 +10,7 @@ use crate::cli::watched::Watched;
 use crate::gpu::activity::Activity;
 use crate::gpu::{Device, Driver, GpuProcess};
 use crate::hosts::summary::Summary;
-use crate::hosts::{Allotment, HostReading, Through, people};
+use crate::hosts::{Allotment, Given, HostReading, Through, people};
 use crate::text::harmless;
 use crate::units::{Bytes, WallTime};
 
@@ -149,6 +149,7 @@ pub(super) fn text(machines: &[Machine], look: &Look) -> String {
         paragraphs.push(cut(aligned(&PROCESSES, &cells, true), width));
     }
     paragraphs.push(cut(users(machines), width));
+    paragraphs.push(cut(given_to(machines), width));
     if rows.iter().any(|row| row.process.proved_key().is_none()) {
         let note = "A PID with ? is not proved: it belongs to another container or user, or nvidia-smi listed it.";
         paragraphs.push(gray(&[note.to_owned()], width, look));
@@ -182,6 +183,31 @@ fn users(machines: &[Machine]) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Who was given GPUs by a scheduler; with what is in use on each, where the machine was read, too.
+fn given_to(machines: &[Machine]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for machine in machines {
+        let allotment = machine.reading.allotment.as_ref();
+        for given in allotment.into_iter().flat_map(|allotment| &allotment.given_to) {
+            let in_use = in_use_on(machine, given);
+            let in_use = if in_use.is_empty() { in_use } else { format!(" ({in_use})") };
+            lines.push(format!("{} {given}{in_use}", machine.name()));
+        }
+    }
+    lines
+}
+
+/// What is in use on the GPUs that a job was given by their index: "GPU 1: 11.2 GiB in use".
+fn in_use_on(machine: &Machine, given: &Given) -> String {
+    let devices = machine.watched.map(|watched| watched.snapshot.devices.as_slice()).unwrap_or_default();
+    let is_given = |device: &&Device| given.devices.contains(&device.index.to_string());
+    let in_use = devices.iter().filter(is_given).map(|device| {
+        let used = or_unknown(device.memory.used_bytes.value());
+        format!("GPU {}: {used} in use", device.index)
+    });
+    in_use.collect::<Vec<_>>().join(", ")
 }
 
 fn rows<'a>(machine: &Machine<'a>) -> Vec<Row<'a>> {

@@ -114,6 +114,21 @@ fn a_running_job_leads_to_its_nodes_and_gpus() {
 }
 
 #[test]
+fn each_node_has_the_running_jobs_that_were_given_gpus_of_it() {
+    let mut all = nodes(&NODES.replace("NodeName=gpu1", "NodeName=gpu01").replace("NodeName=gpu2", "NodeName=gpu02"));
+    let ended = RUNNING.replace("JobId=15", "JobId=16").replace("RUNNING", "COMPLETED");
+    let without = RUNNING.replace("JobId=15", "JobId=17").replace("GRES=gpu", "GRES=nvme");
+    note_jobs(&mut all, &format!("{RUNNING}{ended}{without}JobId=18 JobState=RUNNING NodeList=\n"));
+    let given = |name: &str| {
+        let node = all.iter().find(|node| node.name.as_str() == name).unwrap();
+        node.allotment.given_to.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(given("gpu01"), ["slurm:15 of ada: GPU 0, 3"]);
+    assert_eq!(given("gpu02"), ["slurm:15 of ada: 1 GPU"]);
+    assert!(given("gpu3").is_empty());
+}
+
+#[test]
 fn a_job_that_does_not_run_says_its_state_and_where_its_log_is() {
     let asked: JobId = "15".parse().unwrap();
     let failed = jobs(&asked, &RUNNING.replace("RUNNING", "OUT_OF_MEMORY")).unwrap_err();

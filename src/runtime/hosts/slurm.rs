@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use super::sampled::sampled;
 use crate::hosts::name::{JobId, Partition};
 use crate::hosts::slurm::{
-    Job, Node, job_argv, jobs, nodes, nodes_argv, partition_argv, partition_state, said_by, sample_argv, why_no_step,
+    Job, Node, all_jobs_argv, job_argv, jobs, nodes, nodes_argv, note_jobs, partition_argv, partition_state, said_by,
+    sample_argv, why_no_step,
 };
 use crate::hosts::{Allotment, Asked, Given, HostName, HostReading, Through, Unavailable};
 use crate::platform::Sampling;
@@ -60,6 +61,10 @@ fn list(partition: Option<&Partition>) -> Result<Vec<Node>, Unavailable> {
                 node.closed_by(partition, state);
             }
         }
+    }
+    // A controller that tells of its nodes and not of its jobs is no failure: others' jobs may be private.
+    if let Ok(printed) = ask(&all_jobs_argv(), due) {
+        note_jobs(&mut listed, &printed);
     }
     if listed.is_empty() {
         let of = partition.map(|partition| format!(" in partition {}", partition.as_str())).unwrap_or_default();
