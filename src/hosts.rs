@@ -20,7 +20,7 @@ use serde::Serialize;
 use strum::IntoStaticStr;
 
 pub use self::name::HostName;
-use crate::gpu::Snapshot;
+use crate::gpu::{ProcessKey, Snapshot};
 use crate::text::harmless;
 use crate::units::{Bytes, WallTime};
 
@@ -73,6 +73,26 @@ impl Through {
             Through::Ssh | Through::NvidiaSmi => true,
             Through::Slurm | Through::Kubernetes | Through::Prometheus => false,
         }
+    }
+}
+
+/// Where this program is on another machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum OwnProgram {
+    /// Where the shell finds it.
+    #[default]
+    OnPath,
+    /// In a place that PATH does not have.
+    At(String),
+    /// Nowhere: it was only there for the time of a reading, or not at all.
+    Lent,
+}
+
+impl OwnProgram {
+    /// By the path that the machine told; one that no shell would take as it stands is not used.
+    fn at(path: &str) -> OwnProgram {
+        let is_plain = path.chars().all(|letter| letter.is_ascii_alphanumeric() || "/._-".contains(letter));
+        if path.starts_with('/') && is_plain { OwnProgram::At(path.to_owned()) } else { OwnProgram::Lent }
     }
 }
 
@@ -256,6 +276,9 @@ pub struct HostReading {
     /// See `gpu::Header`.
     pub boot_id: Option<String>,
     pub through: Through,
+    pub program: OwnProgram,
+    /// The user as whom `ssh` reached it, where its configuration names one.
+    pub login: Option<String>,
     /// A reading, and a later one where there is one. Their names are harmless to print.
     pub seen: Seen,
     /// How old the oldest figure was when it was asked for, where another program had taken it before.
@@ -274,7 +297,8 @@ impl HostReading {
     /// A reading without the fields that only some sources tell.
     pub fn new(name: HostName, through: Through, seen: Seen) -> HostReading {
         let (also, users) = (Vec::new(), Vec::new());
-        HostReading { name, also, boot_id: None, through, seen, age: None, users, allotment: None }
+        let (program, boot_id, login, age) = (OwnProgram::default(), None, None, None);
+        HostReading { name, also, boot_id, through, program, login, seen, age, users, allotment: None }
     }
 
     /// The last reading.
@@ -320,6 +344,30 @@ impl HostReading {
         !wanted.is_empty() && names.any(|known| name::short(known) == wanted)
     }
 
+    /// The command that ends these processes there, after it has shown them and asked; `None` where this program is not
+    /// there to do so.
+    pub fn kill(&self, keys: &[ProcessKey]) -> Option<String> {
+        let keys: Vec<String> = keys.iter().map(ProcessKey::to_string).collect();
+        self.own_command(&format!("oomdoctor kill {}", keys.join(" "))).map(|line| self.name.ssh_command(&line))
+    }
+
+    /// This command line of this program with the path that the program has there.
+    pub(crate) fn own_command(&self, line: &str) -> Option<String> {
+        match (&self.program, line.strip_prefix("oomdoctor ")) {
+            (OwnProgram::At(path), Some(rest)) => Some(format!("{path} {rest}")),
+            (OwnProgram::Lent, Some(_)) => None,
+            (_, None) | (OwnProgram::OnPath, _) => Some(line.to_owned()),
+        }
+    }
+
+    /// What a person can do who wants to end a process where this program is not.
+    pub fn how_to_install(&self) -> String {
+        format!(
+            "oomdoctor is not installed on {0}; install it to end a process there: ssh {0} 'pip install --user oomdoctor'",
+            self.name
+        )
+    }
+
     /// The machine's own name where that was read, without its domain.
     pub fn own_name(&self) -> &str {
         let name = self.snapshot().map_or(self.name.as_str(), |snapshot| &snapshot.host.name);
@@ -334,8 +382,9 @@ impl HostReading {
             (own, others) => *own = own.take().or(others),
         }
         self.boot_id = self.boot_id.take().or(other.boot_id);
+        self.login = self.login.take().or(other.login);
         if self.snapshot().is_none() && other.seen.is_ok() {
-            (self.seen, self.through) = (other.seen, other.through);
+            (self.seen, self.through, self.program) = (other.seen, other.through, other.program);
             (self.age, self.users) = (other.age, other.users);
         }
         for name in std::iter::once(other.name).chain(other.also) {
@@ -376,6 +425,18 @@ mod tests {
             reading("10.0.0.5", None, Through::Kubernetes),
         ]);
         assert_eq!(machines.len(), 2);
+    }
+
+    #[test]
+    fn a_command_names_the_place_of_the_program_and_is_not_offered_where_there_is_none() {
+        let at = |path: &str| HostReading { program: OwnProgram::at(path), ..reading("gpu1", None, Through::Ssh) };
+        let key = ProcessKey { pid: 7, start_ticks: 9 };
+        let kill = at("/home/ada/.local/bin/oomdoctor").kill(&[key]).unwrap();
+        assert_eq!(kill, "ssh -t gpu1 /home/ada/.local/bin/oomdoctor kill 7@9");
+        for path in ["relative", "/a b", "/a;reboot", "/$(x)", ""] {
+            assert_eq!(at(path).kill(&[key]), None, "{path}");
+        }
+        assert_eq!(at("/x").own_command("scancel 7").as_deref(), Some("scancel 7"));
     }
 
     #[test]

@@ -74,8 +74,9 @@ fn there(line: &str, reading: &HostReading) -> Option<String> {
     if !reading.through.is_ssh() {
         return None;
     }
+    let line = reading.own_command(line)?;
     let is_plain = line.chars().all(|character| character.is_ascii_alphanumeric() || " ._-/@:=".contains(character));
-    let line = if is_plain { line.to_owned() } else { quoted(line) };
+    let line = if is_plain { line } else { quoted(&line) };
     Some(reading.name.ssh_command(&line))
 }
 
@@ -268,6 +269,10 @@ mod tests {
         log.run.launcher = Some("srun".to_owned());
         let found = offered(&log, &[reading("gpu2", &[vec![], vec![]])]).unwrap();
         assert_eq!(found.steps[0].command.as_deref(), Some("srun --nodelist=gpu2 -n 1 python train.py"));
+        (log.run.launcher, log.run.command) = (None, None);
+        log.raised_by = Some("kubernetes".into());
+        let found = offered(&log, &[reading("gpu2", &[vec![], vec![]])]).unwrap();
+        assert_eq!(found.steps[0].command.as_deref(), Some("nodeSelector: {kubernetes.io/hostname: gpu2}"));
     }
 
     #[test]

@@ -137,10 +137,28 @@ Examples:
 
 /// Writes the completions of a shell to standard output.
 pub(super) fn completions(mut command: Command, shell: Shell) -> ExitCode {
-    let mut text = Vec::new();
-    clap_complete::generate(shell, &mut command, "oomdoctor", &mut text);
-    print(&String::from_utf8_lossy(&text), ExitCode::SUCCESS)
+    print(&completed(&mut command, shell), ExitCode::SUCCESS)
 }
+
+/// The completions as clap makes them. It has machines for zsh and fish; for bash those are the ones of bash's own completion
+/// for ssh, which knows ~/.ssh/config. A list of several is completed behind its last comma.
+fn completed(command: &mut Command, shell: Shell) -> String {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, command, "oomdoctor", &mut text);
+    let text = String::from_utf8_lossy(&text);
+    if shell == Shell::Bash { text.replace(FILES_AS_HOSTS, HOSTS) } else { text.into_owned() }
+}
+
+const FILES_AS_HOSTS: &str = "                --host)
+                    COMPREPLY=($(compgen -f \"${cur}\"))
+";
+const HOSTS: &str = "                --host)
+                    COMPREPLY=()
+                    if declare -F _known_hosts_real >/dev/null; then
+                        _known_hosts_real -a -- \"${cur##*,}\"
+                        COMPREPLY=(\"${COMPREPLY[@]/#/${cur%\"${cur##*,}\"}}\")
+                    fi
+";
 
 /// Writes the manual page to standard output.
 pub(super) fn manual(command: &Command) -> ExitCode {
@@ -237,9 +255,10 @@ mod tests {
     #[test]
     fn every_shell_has_completions_and_the_manual_page_contains_the_commands() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-            let mut text = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "oomdoctor", &mut text);
-            assert!(String::from_utf8(text).unwrap().contains("diagnose"), "{shell}");
+            let text = completed(&mut Cli::command(), shell);
+            let has_hosts =
+                ["_known_hosts_real", "_hosts", "__fish_print_hostnames"].iter().any(|hosts| text.contains(hosts));
+            assert!(text.contains("diagnose") && has_hosts, "{shell}");
         }
         let page = manual_page(&Cli::command()).unwrap();
         assert!(page.contains("Examples:") && !page.contains("drain"), "{page}");

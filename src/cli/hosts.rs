@@ -19,7 +19,7 @@ const ELSEWHERE: &str = "Other machines";
 #[derive(Clone, Debug, Default, Args)]
 pub struct HostArgs {
     /// Read these machines through ssh, as ~/.ssh/config names them
-    #[arg(long, help_heading = ELSEWHERE, value_name = "NAME,…", value_delimiter = ',')]
+    #[arg(long, help_heading = ELSEWHERE, value_name = "NAME,…", value_delimiter = ',', value_hint = clap::ValueHint::Hostname)]
     host: Vec<HostName>,
     /// Read the machines that this file lists
     #[arg(long, help_heading = ELSEWHERE, value_name = "FILE")]

@@ -6,7 +6,6 @@ use std::str::FromStr;
 
 use serde_with::{DeserializeFromStr, SerializeDisplay};
 
-use crate::gpu::ProcessKey;
 use crate::memory::flags::quoted;
 
 /// What names a machine, such as `gpu1` or `ada@gpu1.lab`.
@@ -29,12 +28,6 @@ impl HostName {
     /// What a person types here to run this command line there. A line that is not plain words must be quoted already.
     pub fn ssh_command(&self, line: &str) -> String {
         format!("ssh -t {} {line}", quoted(&self.0))
-    }
-
-    /// The command that ends these processes there, after it has shown them and asked.
-    pub fn kill(&self, keys: &[ProcessKey]) -> String {
-        let keys: Vec<String> = keys.iter().map(ProcessKey::to_string).collect();
-        self.ssh_command(&format!("oomdoctor kill {}", keys.join(" ")))
     }
 
     /// Stands for all machines of a scheduler that names none of them.

@@ -4,11 +4,11 @@
 use super::HostReading;
 use crate::gpu::{GpuProcess, Reading, Snapshot};
 
-/// Whether this process belongs to the user as whom the machine was reached. An
-/// ssh_config may name another user, which is not read here: then no process counts as the person's own, or one counts that
-/// `oomdoctor kill` refuses to end there.
+/// Whether this process belongs to the user as whom the machine was reached: the one in the name that was asked for, else the
+/// one that the configuration of `ssh` names.
 pub fn is_own(host: &HostReading, local_user: &str, process: &GpuProcess) -> bool {
-    process.user.known().is_some_and(|user| user == host.name.user().unwrap_or(local_user))
+    let login = host.name.user().or(host.login.as_deref()).unwrap_or(local_user);
+    process.user.known().is_some_and(|user| user == login)
 }
 
 /// The readings with the command lines of other people shortened to their program: many machines in one answer would
@@ -69,6 +69,11 @@ mod tests {
         let mine = |host: &str, user| is_own(&reading(host, Vec::new()), "ada", &runs(user, "x"));
         assert!(mine("gpu1", Some("ada")) && mine("root@gpu1", Some("root")));
         assert!(!mine("gpu1", Some("bob")) && !mine("bob@gpu1", Some("ada")));
+        let configured = HostReading { login: Some("carol".to_owned()), ..reading("gpu1", Vec::new()) };
+        assert!(
+            is_own(&configured, "ada", &runs(Some("carol"), "x"))
+                && !is_own(&configured, "ada", &runs(Some("ada"), "x"))
+        );
         assert!(!mine("gpu1", None), "an unknown owner is somebody else");
     }
 

@@ -20,6 +20,7 @@ struct Machines {
 
 /// Runs the command for a host with that host's folder in front of the PATH, as sshd would run it there.
 const SSH: &str = r#"#!/bin/sh
+[ "$1" = -G ] && exit
 for last; do :; done
 while [ "$1" != -- ]; do host=$1; shift; done
 here=$(dirname "$0")/../hosts/${host#*@}

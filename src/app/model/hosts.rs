@@ -89,7 +89,11 @@ impl Hosts {
         }
         let Some(host) = self.all.get_mut(at) else { return };
         let (also, boot_id) = (std::mem::take(&mut host.told.also), host.told.boot_id.take());
+        let (login, program) = (host.told.login.take(), host.told.program.clone());
         host.told = told;
+        if host.down().is_some() {
+            (host.told.login, host.told.program) = (login, program);
+        }
         host.told.also.extend(also);
         host.told.boot_id = host.told.boot_id.take().or(boot_id);
         if let Some(snapshot) = host.told.snapshot() {

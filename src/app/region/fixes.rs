@@ -1,6 +1,6 @@
 //! Owns what keys do in the table of fixes: selecting, taking and skipping a fix, undoing it, and saying what became of it.
 
-use super::processes::command_to_end;
+use super::processes::copy_kill;
 use crate::advice::PlannedFix;
 use crate::app::action::Action;
 use crate::app::advise::advise_anew;
@@ -60,7 +60,10 @@ fn take_about(model: &mut Model, step: &PlannedFix, target: ProcessKey) -> Optio
         endings::free_elsewhere(model, target, commands.clone().unwrap_or(action));
         return commands.map(Effect::Copy);
     }
-    Some(Effect::Copy(commands.unwrap_or_else(|| command_to_end(model, &[target]))))
+    match commands {
+        Some(commands) => Some(Effect::Copy(commands)),
+        None => copy_kill(model, &[target]),
+    }
 }
 
 /// Takes a fix that changes the run.

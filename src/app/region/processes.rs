@@ -100,26 +100,32 @@ pub(crate) fn ask_to_end(model: &mut Model) {
     }
 }
 
-/// The command that does the same as `x`, for a shell.
-pub(super) fn command_to_end(model: &Model, keys: &[ProcessKey]) -> String {
-    if let Some(away) = &model.hosts.away {
-        return away.name.kill(keys);
+/// Copies the command that does the same as `x`, for a shell; says so where there is none on another machine.
+pub(super) fn copy_kill(model: &mut Model, keys: &[ProcessKey]) -> Option<Effect> {
+    let away = model.hosts.away.as_ref().and_then(|away| model.hosts.find(&away.name));
+    if let Some(host) = away {
+        let command = host.told.kill(keys);
+        if command.is_none() {
+            model.say(format!("Not copied: {}.", host.told.how_to_install()));
+        }
+        return command.map(Effect::Copy);
     }
     let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
-    format!("oomdoctor kill {}", keys.join(" "))
+    Some(Effect::Copy(format!("oomdoctor kill {}", keys.join(" "))))
 }
 
 /// Copies the command that would terminate the marked processes, else the selected one.
 pub(super) fn copy_command_to_end(model: &mut Model) -> Option<Effect> {
     if model.aims_at_marks() {
-        return Some(Effect::Copy(command_to_end(model, &model.aimed_at())));
+        let keys = model.aimed_at();
+        return copy_kill(model, &keys);
     }
     let Some(row) = model.selected() else {
         model.say(model.no_target());
         return None;
     };
     match model.config.viewer.may_end(row.process) {
-        Ok(key) => Some(Effect::Copy(command_to_end(model, &[key]))),
+        Ok(key) => copy_kill(model, &[key]),
         Err(refusal) => {
             model.say(in_words(&refusal));
             None

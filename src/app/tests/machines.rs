@@ -1,7 +1,7 @@
 //! Owns the tests of other machines: their table, one on the screen, and that nothing is ended there.
 
 use super::*;
-use crate::hosts::{Allotment, Given, HostReading, Through, Unavailable};
+use crate::hosts::{Allotment, Given, HostReading, OwnProgram, Through, Unavailable};
 
 /// A machine that was read.
 pub(super) fn told(name: &str, boot_id: Option<&str>, snapshot: Snapshot) -> Msg {
@@ -107,6 +107,21 @@ fn nothing_is_ended_on_another_machine_even_if_it_says_that_it_is_this_one() {
         let offers = session.model.advice.as_ref().unwrap().plan.iter().any(|step| step.target.is_some());
         assert!(!offers, "no fix is about a process that is another machine's");
     }
+}
+
+#[test]
+fn where_oomdoctor_was_only_lent_no_command_is_copied_and_the_reason_is_said() {
+    let mut session = at_gpu1();
+    let Msg::Host(mut reading) = told("gpu1", Some("other"), machine(1, vec![process(77, Bytes::gib(20))])) else {
+        panic!("a machine is told")
+    };
+    reading.program = OwnProgram::Lent;
+    session.send(Msg::Host(reading));
+    session.model.focus = Region::Processes;
+    session.select(77);
+    session.press(KeyCode::Enter);
+    assert!(!session.effects.iter().any(|effect| matches!(effect, Effect::Copy(_))));
+    assert!(session.notice().contains("install"), "{}", session.notice());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::cli::watched::Watched;
 use crate::gpu::activity::Activity;
 use crate::gpu::{Device, Driver, GpuProcess};
 use crate::hosts::summary::Summary;
-use crate::hosts::{Allotment, Given, HostReading, Through, people};
+use crate::hosts::{Allotment, Given, HostReading, OwnProgram, Through, people};
 use crate::text::harmless;
 use crate::units::{Bytes, WallTime};
 
@@ -134,7 +134,7 @@ impl Row<'_> {
             && self.is_own(look)
             && self.process.protected.is_none()
             && self.machine.reading.through == Through::Ssh;
-        if may_be_offered { Some(self.machine.reading.name.kill(&[key])) } else { None }
+        if may_be_offered { self.machine.reading.kill(&[key]) } else { None }
     }
 }
 
@@ -281,8 +281,11 @@ fn remarks(machines: &[Machine]) -> Vec<String> {
     }
     let mut lines: Vec<String> =
         unread.into_iter().map(|(why, names)| format!("{}: {why}", names.join(", "))).collect();
-    for HostReading { name, also, through, .. } in machines.iter().map(|machine| machine.reading) {
+    for HostReading { name, also, through, program, .. } in machines.iter().map(|machine| machine.reading) {
         lines.extend(also.iter().map(|other| format!("{other}: the same machine as {name}")));
+        if *program == OwnProgram::Lent && *through == Through::Ssh {
+            lines.push(format!("{name}: oomdoctor was sent there and removed; install it there to end a process"));
+        }
         if *through == Through::NvidiaSmi {
             lines.push(format!("{name}: read through nvidia-smi, since oomdoctor is not installed there"));
         }

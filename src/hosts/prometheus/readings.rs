@@ -394,15 +394,11 @@ impl<'a> Machine<'a> {
             unseen_processes: 0,
             seen_from: Vec::new(),
         };
+        let seen = Ok((Box::new(snapshot.harmless()), None));
         HostReading {
-            name,
-            also: Vec::new(),
-            boot_id: None,
-            through: Through::Prometheus,
-            seen: Ok((Box::new(snapshot.harmless()), None)),
             age: age.and_then(|age| Duration::try_from_secs_f64(age).ok()),
             users,
-            allotment: None,
+            ..HostReading::new(name, Through::Prometheus, seen)
         }
     }
 

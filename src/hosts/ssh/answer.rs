@@ -3,8 +3,8 @@
 
 use super::{Trouble, quoted};
 use crate::gpu::{Header, SCHEMA, Snapshot};
-use crate::hosts::Through;
 use crate::hosts::nvidia_smi::Lines;
+use crate::hosts::{OwnProgram, Through};
 
 /// How the first line of the sample stream begins.
 const HEADER: &[u8] = b"{\"schema\"";
@@ -24,6 +24,7 @@ pub enum Told {
         snapshot: Box<Snapshot>,
         boot_id: Option<String>,
         through: Through,
+        program: OwnProgram,
     },
     /// This program is not there: `Linux x86_64,glibc 2.36`.
     Lacks(String),
@@ -33,6 +34,8 @@ pub enum Told {
 #[derive(Debug, Default)]
 pub struct Listener {
     state: State,
+    /// Where this program is there.
+    program: OwnProgram,
     /// The last line that was none of ours.
     noise: Option<String>,
 }
@@ -55,7 +58,8 @@ impl Listener {
             State::Stream { boot_id } => match serde_json::from_slice::<Snapshot>(line) {
                 Ok(snapshot) => {
                     let (snapshot, boot_id) = (Box::new(snapshot.harmless()), boot_id.clone());
-                    Ok(Some(Told::Reading { snapshot, boot_id, through: Through::Ssh }))
+                    let program = self.program.clone();
+                    Ok(Some(Told::Reading { snapshot, boot_id, through: Through::Ssh, program }))
                 }
                 Err(_) => Ok(self.note(line)),
             },
@@ -64,7 +68,8 @@ impl Listener {
             State::Smi(lines) => {
                 let Some((snapshot, boot_id)) = lines.take(&String::from_utf8_lossy(line))? else { return Ok(None) };
                 let snapshot = Box::new(snapshot.harmless());
-                Ok(Some(Told::Reading { snapshot, boot_id: boot_id.and_then(as_boot_id), through: Through::NvidiaSmi }))
+                let (boot_id, through) = (boot_id.and_then(as_boot_id), Through::NvidiaSmi);
+                Ok(Some(Told::Reading { snapshot, boot_id, through, program: OwnProgram::Lent }))
             }
         }
     }
@@ -102,6 +107,14 @@ impl Listener {
             ("smi", _) => {
                 self.state = State::Smi(Lines::default());
                 Ok(Some(Told::Begins))
+            }
+            ("at", path) => {
+                self.program = OwnProgram::at(path);
+                Ok(None)
+            }
+            ("lent", _) => {
+                self.program = OwnProgram::Lent;
+                Ok(None)
             }
             ("lacks", system) => Ok(Some(Told::Lacks(system.to_owned()))),
             ("noexec", _) => Err(Trouble::lasting(

@@ -35,6 +35,11 @@ fn line(line: &str) -> Option<Line> {
     }
 }
 
+/// The user in what `ssh -G` printed.
+pub fn login(printed: &str) -> Option<String> {
+    printed.lines().find_map(|line| line.strip_prefix("user ")).map(|user| user.trim().to_owned())
+}
+
 /// The machine that is most like this name; `None` if none is like it.
 pub fn nearest<'n>(name: &HostName, known: &'n [HostName]) -> Option<&'n HostName> {
     let name = without_user(name.as_str());
@@ -54,6 +59,12 @@ mod tests {
         let names = |names: &[&str]| Line::Hosts(names.iter().map(|name| name.parse().unwrap()).collect());
         let include = Line::Include(vec!["conf.d/*".to_owned(), "~/more".to_owned()]);
         assert_eq!(lines(text), [names(&["gpu1", "gpu2"]), names(&["big"]), include, names(&[])]);
+    }
+
+    #[test]
+    fn the_user_is_read_from_the_resolved_configuration() {
+        assert_eq!(login("host gpu1\nuser carol\nhostname 10.0.0.7\n").as_deref(), Some("carol"));
+        assert_eq!(login("usage: ssh"), None);
     }
 
     #[test]

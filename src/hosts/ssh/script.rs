@@ -67,7 +67,7 @@ pub fn send(wanted: Wanted, package: &Package) -> String {
 fn installed(wanted: Wanted) -> String {
     format!(
         "echo; for p in \"$(command -v oomdoctor)\" \"$HOME/.cargo/bin/oomdoctor\" \"$HOME/.local/bin/oomdoctor\"; do \
-         if [ -f \"$p\" ] && [ -x \"$p\" ]; then exec \"$p\" {}; fi; done",
+         if [ -f \"$p\" ] && [ -x \"$p\" ]; then command -v oomdoctor >/dev/null || echo \"oomdoctor-at $p\"; exec \"$p\" {}; fi; done",
         wanted.sample()
     )
 }
@@ -83,7 +83,12 @@ const LEAVE: &str = "rmdir \"$d\" 2>/dev/null";
 
 fn run_sent(wanted: Wanted, package: &Package) -> String {
     let name = &package.name;
-    format!("\"$d/{name}\" {}; r=$?; rm -f \"$d/{name}\"; {LEAVE}; exit $r", wanted.sample())
+    // Once readings end, the program is gone.
+    let place = match wanted.count {
+        Some(_) => "echo oomdoctor-lent".to_owned(),
+        None => format!("echo \"oomdoctor-at $d/{name}\""),
+    };
+    format!("{place}; \"$d/{name}\" {}; r=$?; rm -f \"$d/{name}\"; {LEAVE}; exit $r", wanted.sample())
 }
 
 /// Defines `f`, which prints one reading; see `hosts::nvidia_smi`.

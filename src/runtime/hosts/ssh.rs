@@ -3,6 +3,7 @@
 
 mod config;
 
+use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::process::{Command, Stdio};
@@ -13,12 +14,13 @@ use std::time::{Duration, Instant};
 
 use crate::gpu::Snapshot;
 use crate::hosts::ssh::answer::{Listener, Told};
+use crate::hosts::ssh::config as names;
 use crate::hosts::ssh::package::Package;
 use crate::hosts::ssh::script::{self, Wanted};
 use crate::hosts::ssh::{Trouble, arguments, why};
-use crate::hosts::{Asked, HostName, HostReading, Through};
+use crate::hosts::{Asked, HostName, HostReading, OwnProgram, Through};
 use crate::platform::{Sampling, here};
-use crate::runtime::commands::{End, Next, follow};
+use crate::runtime::commands::{End, Next, follow, whole};
 
 /// A connection, a shell and the first line take no longer on a machine that is well.
 const FIRST: Duration = Duration::from_secs(8);
@@ -26,6 +28,8 @@ const FIRST: Duration = Duration::from_secs(8);
 const GOES_ON: Duration = Duration::from_secs(10);
 /// This program is on its way for no longer.
 const SENDING: Duration = Duration::from_secs(90);
+/// Reading the configuration of ssh takes no longer.
+const CONFIGURATION: Duration = Duration::from_secs(2);
 /// So many connections are opened at once.
 const AT_ONCE: usize = 32;
 /// Between the starts of two connections.
@@ -95,12 +99,22 @@ impl Ssh {
         });
         let mut all = all.into_iter();
         match (all.next(), trouble) {
-            (Some(first), _) => first.of(host.clone(), all.next()),
+            (Some(first), _) => first.of(host.clone(), self.login(host), all.next()),
             (None, Some(trouble)) => HostReading::unavailable(host.clone(), Through::Ssh, trouble.unavailable),
             (None, None) => {
                 HostReading::unavailable(host.clone(), Through::Ssh, why(host, Some(0), "", None).unavailable)
             }
         }
+    }
+
+    /// The user as whom ssh reaches a machine, where the name does not say it: its configuration may.
+    fn login(&self, host: &HostName) -> Option<String> {
+        if host.user().is_some() {
+            return None;
+        }
+        let argv = [self.program.to_str()?, "-G", host.as_str()].map(str::to_owned);
+        let said = whole(&argv, Instant::now() + CONFIGURATION).ok()?;
+        names::login(&String::from_utf8_lossy(&said.text))
     }
 
     fn watch_all(self: Arc<Self>, hosts: &[HostName], tell: &(impl Fn(HostReading) -> bool + Send + Clone + 'static)) {
@@ -119,11 +133,13 @@ impl Ssh {
     fn keep_watching(&self, host: &HostName, tell: &impl Fn(HostReading) -> bool) {
         let (first_pause, longest_pause) = PAUSES;
         let mut pause = first_pause;
+        let login = OnceCell::new();
         loop {
             let mut has_answered = false;
             let trouble = self.follow(host, &mut |seen| {
                 has_answered = true;
-                tell(seen.of(host.clone(), None))
+                let login = login.get_or_init(|| self.login(host)).clone();
+                tell(seen.of(host.clone(), login, None))
             });
             let Some(trouble) = trouble else { return };
             pause = match () {
@@ -237,10 +253,10 @@ impl Connection<'_> {
                 self.due = Instant::now() + self.goes_on_within;
                 self.turn = None;
             }
-            Ok(Some(Told::Reading { snapshot, boot_id, through })) => {
+            Ok(Some(Told::Reading { snapshot, boot_id, through, program })) => {
                 self.due = Instant::now() + self.goes_on_within;
                 self.count += 1;
-                self.is_wanted = each(Seen { snapshot, boot_id, through });
+                self.is_wanted = each(Seen { snapshot, boot_id, through, program });
             }
             Ok(None) => {}
             Err(trouble) => self.trouble = Some(trouble),
@@ -271,13 +287,15 @@ struct Seen {
     snapshot: Box<Snapshot>,
     boot_id: Option<String>,
     through: Through,
+    program: OwnProgram,
 }
 
 impl Seen {
     /// As the reading of this machine, with a later one where there is one.
-    fn of(self, name: HostName, later: Option<Seen>) -> HostReading {
+    fn of(self, name: HostName, login: Option<String>, later: Option<Seen>) -> HostReading {
+        let (boot_id, program) = (self.boot_id, self.program);
         let seen = Ok((self.snapshot, later.map(|later| later.snapshot)));
-        HostReading { boot_id: self.boot_id, ..HostReading::new(name, self.through, seen) }
+        HostReading { boot_id, program, login, ..HostReading::new(name, self.through, seen) }
     }
 }
 
@@ -340,7 +358,11 @@ mod tests {
         let program = folder.join("ssh");
         let header = "echo '{\"schema\":1,\"program\":\"x\",\"boot_id\":\"b0\"}'";
         let here = folder.display();
-        fs::write(&program, format!("#!/bin/sh\ncd {here}\nheader() {{ {header}; }}\n{script}\n")).unwrap();
+        fs::write(
+            &program,
+            format!("#!/bin/sh\n[ \"$1\" = -G ] && exit\ncd {here}\nheader() {{ {header}; }}\n{script}\n"),
+        )
+        .unwrap();
         assert!(Command::new("chmod").arg("755").arg(&program).status().unwrap().success());
         let wanted = Wanted { interval: Duration::from_millis(10), count: None };
         Arc::new(Ssh { program: program.into(), ..Ssh::new(false, wanted) })

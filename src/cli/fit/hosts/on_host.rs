@@ -263,7 +263,7 @@ fn exiting(
         idle_seconds: idle.as_secs(),
         age: process.started_at.value().map(|start| start.age_at(watched.snapshot.taken_at)),
         is_own,
-        command: (is_own && reading.through == Through::Ssh).then(|| reading.name.kill(&[key])),
+        command: if is_own && reading.through == Through::Ssh { reading.kill(&[key]) } else { None },
     })
 }
 
