@@ -2,7 +2,9 @@
 
 use super::model::{Model, Source};
 use super::summary;
+use super::walk::StepId;
 use crate::advice::{Situation, advise, other_machine};
+use crate::knowledge::FixId;
 
 /// Derives the advice from the log and the newest reading.
 pub(crate) fn advise_anew(model: &mut Model) {
@@ -36,4 +38,28 @@ pub(crate) fn advise_anew(model: &mut Model) {
     if model.walk.began_with.is_none() {
         model.walk.began_with = model.advice.as_ref().map(|advice| summary::short_of(&advice.brief));
     }
+}
+
+/// Derives the advice from a newer reading of this machine or another one.
+pub(crate) fn advise_and_keep_the_step(model: &mut Model) {
+    // Once the person took a fix, the selected one stays selected, whatever the reading adds above it; only "run the job
+    // again" replaces it.
+    let has_begun = !model.walk.behind.is_empty();
+    let read = if has_begun { model.current_step().map(StepId::of) } else { None };
+    let could_run_again = offers_to_run_again(model);
+    advise_anew(model);
+    if offers_to_run_again(model) && !could_run_again {
+        model.walk.cursor = None;
+    }
+    let ahead = model.steps_ahead();
+    let now = ahead.get(model.walk.position(&ahead)).map(|step| StepId::of(step));
+    let stays = read.filter(|read| ahead.iter().any(|step| StepId::of(step) == *read));
+    if stays.is_some() && stays != now && now.is_some_and(|now| now.fix != FixId::RUN_AGAIN) {
+        model.walk.cursor = stays;
+    }
+}
+
+/// Whether the next step is to run the job again as it was.
+fn offers_to_run_again(model: &Model) -> bool {
+    model.steps_ahead().first().is_some_and(|step| step.fix == FixId::RUN_AGAIN)
 }

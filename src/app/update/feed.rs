@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use super::{again, hosts};
-use crate::app::advise::advise_anew;
+use crate::app::advise::advise_and_keep_the_step;
 use crate::app::effect::Effect;
 use crate::app::model::Model;
 use crate::app::region::processes::keep_selection;
-use crate::app::walk::{EndingState, StepId};
+use crate::app::walk::EndingState;
 use crate::gpu::{Header, SCHEMA, Snapshot};
-use crate::knowledge::FixId;
 use crate::units::Bytes;
 
 /// The sampler's first line. A newer schema is refused by name.
@@ -45,30 +44,6 @@ pub(super) fn sample(model: &mut Model, snapshot: Snapshot) -> Vec<Effect> {
     advise_and_keep_the_step(model);
     let watched = again::watch_run(model);
     proved.into_iter().chain(room_at_last(model)).chain(watched).collect()
-}
-
-/// Derives the advice from a newer reading of this machine or another one.
-pub(super) fn advise_and_keep_the_step(model: &mut Model) {
-    // Once the person took a fix, the selected one stays selected, whatever the reading adds above it; only "run the job
-    // again" replaces it.
-    let has_begun = !model.walk.behind.is_empty();
-    let read = if has_begun { model.current_step().map(StepId::of) } else { None };
-    let could_run_again = offers_to_run_again(model);
-    advise_anew(model);
-    if offers_to_run_again(model) && !could_run_again {
-        model.walk.cursor = None;
-    }
-    let ahead = model.steps_ahead();
-    let now = ahead.get(model.walk.position(&ahead)).map(|step| StepId::of(step));
-    let stays = read.filter(|read| ahead.iter().any(|step| StepId::of(step) == *read));
-    if stays.is_some() && stays != now && now.is_some_and(|now| now.fix != FixId::RUN_AGAIN) {
-        model.walk.cursor = stays;
-    }
-}
-
-/// Whether the next step is to run the job again as it was.
-fn offers_to_run_again(model: &Model) -> bool {
-    model.steps_ahead().first().is_some_and(|step| step.fix == FixId::RUN_AGAIN)
 }
 
 /// Tells the person that the memory they wait for is free.

@@ -4,8 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::feed::advise_and_keep_the_step;
-use crate::app::advise::advise_anew;
+use crate::app::advise::{advise_and_keep_the_step, advise_anew};
 use crate::app::model::{Away, Feed, Model, Processes};
 use crate::app::overlay::machines;
 use crate::app::region::processes::keep_selection;
