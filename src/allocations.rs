@@ -5,6 +5,7 @@ pub mod figures;
 pub mod findings;
 mod history;
 mod lines;
+pub mod message;
 pub mod read;
 mod sentence;
 mod stacks;

@@ -16,7 +16,7 @@ const USUAL_OUTSIDE: Bytes = Bytes::gib(2);
 
 /// What explains the failure or makes it worse.
 #[serde_with::skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Finding {
     pub kind: FindingKind,
     /// How much it is about.

@@ -6,7 +6,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::findings::Finding;
+use super::findings::{self, Finding, FindingKind};
 use super::{ActionKind, Pool, State};
 use crate::internal::Internal;
 use crate::units::Bytes;
@@ -14,7 +14,7 @@ use crate::units::Bytes;
 /// What filled the memory of one device, as the allocator of one process recorded it.
 #[serde_with::apply(Internal => #[serde(skip)])]
 #[serde_with::skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Filled {
     /// The name of the file.
     pub file: String,
@@ -51,9 +51,22 @@ pub struct Filled {
     pub timeline: Internal<Vec<Moment>>,
 }
 
+impl Filled {
+    /// Takes over what the process used beside the allocator, by the log.
+    pub fn set_outside(&mut self, bytes: Bytes) {
+        self.outside_bytes = Some(bytes);
+        self.findings = findings::find(self);
+    }
+
+    /// The finding of this kind, where there is one.
+    pub fn finding(&self, kind: FindingKind) -> Option<&Finding> {
+        self.findings.iter().find(|finding| finding.kind == kind)
+    }
+}
+
 /// A request for memory that failed.
 #[serde_with::skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FailedRequest {
     pub bytes: Bytes,
     /// What CUDA reported as free.
@@ -75,7 +88,7 @@ pub struct FailedRequest {
 /// Sums over all segments of the device.
 #[serde_with::apply(Internal => #[serde(skip)])]
 #[serde_with::skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Totals {
     pub segments: u64,
     /// What PyTorch took from CUDA.
@@ -132,7 +145,7 @@ impl fmt::Display for CodeLine {
 
 /// What is allocated from one line of the program's own code.
 #[serde_with::skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Alive {
     /// The line; absent where no stack was recorded.
     pub at: Option<CodeLine>,
@@ -146,7 +159,7 @@ pub struct Alive {
 
 /// What is reserved and not allocated, in segments that are alike.
 #[serde_with::skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Unused {
     /// The line of the program's own code that has most of what is allocated in them; absent where they are empty or it
     /// is unknown.
@@ -203,7 +216,7 @@ impl WhyUnusable {
 
 /// One action of the allocator.
 #[serde_with::skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Did {
     #[serde(serialize_with = "as_named")]
     #[schemars(with = "String")]
@@ -240,7 +253,7 @@ impl Did {
 }
 
 /// A line whose allocations rose from point to point.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Growth {
     pub at: CodeLine,
     /// What was allocated at the first of the points and at the last.
@@ -261,7 +274,7 @@ impl Growth {
 
 /// When the most was allocated.
 #[serde_with::skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Peak {
     /// What was allocated, as it was asked for (the actions do not tell what was added by rounding).
     pub bytes: Bytes,
@@ -275,14 +288,14 @@ pub struct Peak {
 
 /// What was allocated from one line at the peak.
 #[serde_with::skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct AtPeak {
     pub at: Option<CodeLine>,
     pub bytes: Bytes,
 }
 
 /// A line of the tree of call stacks.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
     /// `None`: no stack was recorded.
     pub at: Option<CodeLine>,
@@ -294,7 +307,7 @@ pub struct Node {
 }
 
 /// A segment as a row of the map.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapRow {
     pub total: Bytes,
     pub pool: Pool,
