@@ -1,6 +1,7 @@
 //! Owns what an allocator wrote of itself: PyTorch's memory snapshots and JAX's device memory profiles, and what they mean.
 //! Reading one runs nothing of it. Knows nothing of files, of this machine or of the screen.
 
+pub mod pprof;
 pub mod read;
 mod stacks;
 
