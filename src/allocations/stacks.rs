@@ -1,9 +1,9 @@
 //! Owns the call stacks of a snapshot, each text, frame and stack once.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::mem;
 
-use hashbrown::HashTable;
+use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::{Frame, StackId, TextId};
 
@@ -80,7 +80,7 @@ fn pack(mut place: u32, into: &mut Vec<u8>) {
 #[derive(Debug)]
 pub struct Gathering {
     stacks: Stacks,
-    keys: RandomState,
+    keys: DefaultHashBuilder,
     texts: HashTable<u32>,
     frames: HashTable<u32>,
     lists: HashTable<u32>,
@@ -91,7 +91,7 @@ impl Default for Gathering {
     fn default() -> Gathering {
         let mut empty = Gathering {
             stacks: Stacks::default(),
-            keys: RandomState::new(),
+            keys: DefaultHashBuilder::default(),
             texts: HashTable::new(),
             frames: HashTable::new(),
             lists: HashTable::new(),
