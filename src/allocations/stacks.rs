@@ -68,11 +68,15 @@ impl Iterator for Places<'_> {
 
 /// Appends a number, seven bits a byte, the lowest first.
 fn pack(mut place: u32, into: &mut Vec<u8>) {
-    while place >= 0x80 {
-        into.push((place & 0x7f) as u8 | 0x80);
+    loop {
+        let [low, ..] = place.to_le_bytes();
         place >>= 7;
+        if place == 0 {
+            into.push(low & 0x7f);
+            return;
+        }
+        into.push(low | 0x80);
     }
-    into.push(place as u8);
 }
 
 /// Gathers stacks while a snapshot is read. The tables hold ids only: what an id means is looked up in `stacks`. The keys
