@@ -6,6 +6,7 @@ pub mod findings;
 mod history;
 mod lines;
 pub mod message;
+pub mod pprof;
 pub mod read;
 mod sentence;
 mod stacks;
