@@ -43,8 +43,11 @@ pub struct Cli {
     /// What to do; without a command the terminal program starts
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// Open this log; `-` or a pipe reads standard input
+    /// Open this log or memory snapshot; `-` or a pipe reads standard input
     pub log: Option<PathBuf>,
+    /// Memory snapshots of the same run, such as those of its other ranks
+    #[arg(value_name = "SNAPSHOT")]
+    pub more: Vec<PathBuf>,
     /// Play a recorded machine; needs no GPU, and its kills are simulated
     #[arg(long)]
     pub demo: bool,
@@ -174,7 +177,7 @@ pub fn run() -> ExitCode {
     match cli.command {
         None => match cli.replay {
             Some(path) => screen::replay(&global, &path),
-            None => screen::run(&global, cli.log, cli.demo, cli.last, &cli.hosts),
+            None => screen::run(&global, cli.log, cli.more, cli.demo, cli.last, &cli.hosts),
         },
         Some(command) => run_command(&global, command),
     }

@@ -1,6 +1,7 @@
 //! Owns the knowledge base: entries and fixes as data, and what a log says according to them.
 //! It knows nothing of the machine that it runs on or of the screen.
 
+pub mod allocations;
 pub(crate) mod clock;
 pub mod diagnosis;
 mod document;

@@ -1,6 +1,7 @@
 //! Owns what a report is made from. `plain` is its text for a person, `json` the same for scripts, `markdown` the report
 //! for others. Knows nothing of terminals.
 
+pub mod allocations;
 pub mod block;
 mod effect;
 pub mod json;

@@ -3,6 +3,7 @@
 //! Keeps a piped job alive after the person has left: without a reader the job would fail with a broken pipe, so a detached
 //! copy of this program reads it to its end and throws it away.
 
+pub(crate) mod allocations;
 pub(crate) mod clipboard;
 mod commands;
 pub(crate) mod debug_log;

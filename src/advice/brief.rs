@@ -90,6 +90,7 @@ pub(crate) fn brief(case: &Case<'_>, causes: &[Cause], plan: &[PlannedFix]) -> B
         Some(room) if is_better_elsewhere => RoomOn::said(room),
         // A run on its way, or a log from elsewhere, says first where it stands.
         _ if standing != Standing::Failed => headline::cause_in_words(case, causes),
+        _ if let Some(filled) = case.log.recorded_failure() => filled.sentence.clone(),
         _ => headline::what_fits(case, causes, plan).unwrap_or_else(|| headline::cause_in_words(case, causes)),
     };
     let figures = if case.log.oom == Oom::No || standing == Standing::OnItsWay { None } else { figures(case) };

@@ -51,11 +51,14 @@ const RULES: &[(Strength, &[Rule])] = &[
             (HostMemory, "the message is about system memory", host_memory::find),
             (Context, "the engine's KV cache ran out", context::cache_ran_out),
             (SameSession, "the notebook's kernel still runs with what the run had", same_session::kernel_still_runs),
+            (Fragmentation, "the snapshot shows enough free in pieces too small", fragmentation::shown_by_snapshot),
         ],
     ),
     (
         Strength::Strong,
         &[
+            (Growth, "the snapshot shows what grew", growth::shown_by_snapshot),
+            (Fragmentation, "the snapshot shows free memory that is locked", fragmentation::locked),
             (Fragmentation, "the allocator has more unused than was requested", fragmentation::find),
             (OtherProcess, "the log names a process that used memory", other_process::named),
             (
@@ -79,6 +82,8 @@ const RULES: &[(Strength, &[Rule])] = &[
             (TooBig, "weights were widened", too_big::widened_weights),
             (SameSession, "the failed program goes on and keeps its models", same_session::program_keeps_models),
             (Context, "the log prints the context's length", context::length_is_printed),
+            (TooBig, "the snapshot shows a request for the optimizer's state", too_big::optimizer_state),
+            (Batch, "the snapshot shows a request for a large part of the GPU", batch::large_request),
             (Growth, "training steps fitted before", growth::find),
             (TooBig, "it failed in the optimizer's first step or while saving", too_big::optimizer_or_saving),
             (Batch, "it failed in the backward pass or while decoding", batch::backward_or_decode),

@@ -46,6 +46,9 @@ pub(super) fn cause_in_words(case: &Case<'_>, causes: &[Cause]) -> String {
 
 fn no_memory_ran_out(case: &Case<'_>) -> String {
     let is_consequence = case.situation.fixes.iter().any(|fix| fix.id == FixId::SEE_THE_FULLER_LOG);
+    if let (true, Some(filled)) = (case.log.matches.is_empty(), case.log.allocations.first()) {
+        return filled.sentence.clone();
+    }
     match (&case.log.remark, case.log.matches.is_empty()) {
         // A consequence without its cause tells nothing about memory.
         (Some(remark), _) if is_consequence => remark.clone(),

@@ -17,11 +17,15 @@ use crate::advice::causes::is_beyond_any_gpu;
 use crate::advice::changed::{self, Difference};
 use crate::advice::other_machine::{self, OtherMachine};
 use crate::advice::{Advice, Situation, advise};
+use crate::allocations::figures::lead_with_the_first_failure;
+use crate::allocations::message::as_log;
+use crate::allocations::told::Filled;
 use crate::app::last::Story;
 use crate::app::walk::StepId;
 use crate::gpu::Snapshot;
 use crate::gpu::failed_run::FailedRun;
 use crate::hosts::{HostName, HostReading};
+use crate::knowledge::allocations::{add as add_snapshots, is_of};
 use crate::knowledge::diagnosis::{Diagnosis, Oom};
 use crate::knowledge::run::Run;
 use crate::knowledge::{FixId, KnowledgeBase};
@@ -33,20 +37,26 @@ use crate::report::plain::Extent;
 use crate::report::{self, Report};
 use crate::runtime::files::read_all;
 use crate::runtime::reader::{Awaited, Telling, named_pipe, open};
-use crate::runtime::{hosts, last, sources};
+use crate::runtime::{allocations, hosts, last, sources};
 use crate::source::SourceId;
 use crate::text::harmless;
 use crate::units::WallTime;
 
 #[derive(Debug, Default, Args)]
 pub struct DiagnoseArgs {
-    /// Read this log; `-` or no file reads standard input.
+    /// Read this log or memory snapshot; `-` or no file reads standard input.
     pub(super) file: Option<PathBuf>,
+    /// Memory snapshots of the same run, such as those of its other ranks.
+    #[arg(value_name = "SNAPSHOT")]
+    pub(super) more: Vec<PathBuf>,
+    /// Also read this memory snapshot of PyTorch (a pickle); repeatable.
+    #[arg(long, value_name = "FILE")]
+    pub(super) snapshot: Vec<PathBuf>,
     /// Read the log of this place, by its id in `oomdoctor sources`: tmux:%3, docker:NAME, slurm:JOB.
     #[arg(long, value_name = "ID", conflicts_with_all = ["file", "last"])]
     pub(super) from: Option<SourceId>,
     /// Diagnose the last log of the terminal program, with the steps that were taken.
-    #[arg(long, conflicts_with = "file")]
+    #[arg(long, conflicts_with_all = ["file", "more"])]
     pub(super) last: bool,
     /// Print JSON (schema 1).
     #[arg(long)]
@@ -120,12 +130,51 @@ pub(super) struct Subject {
     pub(super) origin: String,
     /// What the terminal program kept with its last log.
     pub(super) story: Option<Story>,
+    /// What the memory snapshots of the run tell, a device each.
+    pub(super) filled: Vec<Filled>,
+    /// Whether those snapshots were found beside the log, and may be of another failure.
+    pub(super) is_beside: bool,
+    /// A note about snapshots that lie beside the log and were not read.
+    pub(super) note: Option<String>,
 }
 
 impl Subject {
     pub(super) fn of(log: PastedLog, failed_by: Option<WallTime>, origin: String) -> Subject {
-        Subject { log, failed_by, ran: None, origin, story: None }
+        Subject { log, failed_by, ran: None, origin, story: None, filled: Vec::new(), is_beside: false, note: None }
     }
+}
+
+impl Subject {
+    /// The failure that the snapshots of a run recorded. The log is the error as PyTorch prints it.
+    fn of_snapshots(mut filled: Vec<Filled>, path: &Path) -> Subject {
+        lead_with_the_first_failure(&mut filled);
+        let log = filled.first().and_then(as_log).unwrap_or_default();
+        let origin = filled.first().map(|leading| leading.file.clone()).unwrap_or_default();
+        let written = std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
+        let written = written.and_then(|time| jiff::Timestamp::try_from(time).ok()).map(WallTime);
+        Subject { filled, ..Subject::of(PastedLog::new(log), written, origin) }
+    }
+
+    /// Adds the snapshots that lie beside the log. Those that cannot be read are left out: nobody asked for them.
+    fn with_what_lies_beside(self, log: &Path) -> Subject {
+        let beside = allocations::beside(log);
+        let filled = beside.small.iter().filter_map(|path| allocations::filled(path).ok()).flatten().collect();
+        let note = beside.large.first().map(|path| {
+            let shown = harmless(&path.display().to_string()).into_owned();
+            format!("A memory snapshot lies beside the log: add --snapshot {shown}")
+        });
+        Subject { filled, note, is_beside: true, ..self }
+    }
+}
+
+/// What these snapshots tell. Fails if one of them cannot be read or is none.
+fn snapshots(paths: &[&PathBuf]) -> Result<Vec<Filled>, String> {
+    let mut all = Vec::new();
+    for path in paths {
+        let filled = allocations::filled(path);
+        all.extend(filled.map_err(|why| format!("{}: {why}", harmless(&path.display().to_string())))?);
+    }
+    Ok(all)
 }
 
 impl DiagnoseArgs {
@@ -145,8 +194,26 @@ impl DiagnoseArgs {
         }
     }
 
-    /// The log that was asked for.
+    /// The log that was asked for, with the snapshots of its run.
     pub(super) fn subject(&self, global: &Global, base: &KnowledgeBase) -> Result<Subject, String> {
+        let alone = self.file.iter().find(|path| allocations::is_snapshot(path).unwrap_or(false));
+        let asked: Vec<&PathBuf> = alone.into_iter().chain(&self.more).chain(&self.snapshot).collect();
+        let filled = snapshots(&asked)?;
+        if let Some(path) = alone {
+            return Ok(Subject::of_snapshots(filled, path));
+        }
+        let subject = self.log(global, base)?;
+        if !filled.is_empty() {
+            return Ok(Subject { filled, ..subject });
+        }
+        let file = self.file.as_deref().filter(|file| *file != Path::new("-"));
+        Ok(match file {
+            Some(log) => subject.with_what_lies_beside(log),
+            None => subject,
+        })
+    }
+
+    fn log(&self, global: &Global, base: &KnowledgeBase) -> Result<Subject, String> {
         if self.last {
             let (story, text) = last::read(here::state_folder().as_deref(), global.keep_log)?;
             let (failed_by, origin) = (story.crashed_by, story.origin.clone());
@@ -269,6 +336,11 @@ fn examine_among(
     readings: &[HostReading],
 ) -> Examined {
     let mut diagnosis = base.diagnose(&subject.log, Some(&jiff::Zoned::now()));
+    let mut filled = subject.filled.clone();
+    if subject.is_beside {
+        filled.retain(|filled| is_of(filled, &diagnosis));
+    }
+    add_snapshots(&mut diagnosis, filled);
     let named = other_machine::named(&diagnosis, readings);
     let watched: Vec<(&HostReading, Watched)> = readings.iter().filter_map(Watched::of_host).collect();
     let (snapshot, run, no_reading) = where_it_ran(global, asked, subject, named);
@@ -308,6 +380,9 @@ fn examine_among(
     let mut advice = advised(&situation, named, &watched);
     // What was tried or skipped before is shown as such, and not proposed once more.
     advice.plan.retain(|planned| walk.behind.iter().all(|behind| behind.id != StepId::of(planned)));
+    if diagnosis.oom != Oom::No && diagnosis.allocations.is_empty() {
+        advice.verdict.notes.extend(subject.note.clone());
+    }
     // An entry explains a shortage; a size that no GPU has is none.
     let why = if is_beyond_any_gpu(&diagnosis) { None } else { entry.map(|entry| entry.why.clone()) };
     let walked = subject.story.as_ref().map(Story::walked);

@@ -22,7 +22,14 @@ use crate::runtime::reader::{is_named_pipe, named_pipe, open_log};
 use crate::runtime::{self, LogSource, Runner, Start, runs};
 use crate::text::{harmless, harmless_lines};
 
-pub(super) fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool, hosts: &HostArgs) -> ExitCode {
+pub(super) fn run(
+    global: &Global,
+    log: Option<PathBuf>,
+    more: Vec<PathBuf>,
+    demo: bool,
+    last: bool,
+    hosts: &HostArgs,
+) -> ExitCode {
     let asked = match hosts.asked(global) {
         Ok(asked) => asked,
         Err(message) => return refuse(&message),
@@ -42,7 +49,7 @@ pub(super) fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool,
         );
     }
     if !can_be_drawn_on || !stdout().is_terminal() {
-        return plain(global, log, last, is_piped, hosts);
+        return plain(global, &DiagnoseArgs { file: log, more, last, ..DiagnoseArgs::default() }, is_piped, hosts);
     }
     let source = match source(global, file, last, is_piped) {
         Ok(source) => source,
@@ -135,11 +142,11 @@ fn look_at(path: &Path) -> io::Result<()> {
 }
 
 /// Prints the report for a log without a terminal, or the processes that use VRAM if there is no log.
-fn plain(global: &Global, log: Option<PathBuf>, last: bool, is_piped: bool, hosts: &HostArgs) -> ExitCode {
-    if log.is_none() && !last && !is_piped {
+fn plain(global: &Global, asked: &DiagnoseArgs, is_piped: bool, hosts: &HostArgs) -> ExitCode {
+    if asked.file.is_none() && !asked.last && !is_piped {
         return super::ps::run(global, false, hosts);
     }
-    super::diagnose::run(global, &DiagnoseArgs { file: log, last, ..DiagnoseArgs::default() })
+    super::diagnose::run(global, asked)
 }
 
 fn config(global: &Global, viewer: Viewer) -> Config {

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::facts::Facts;
 pub use super::kinds::{CauseKind, Certainty, MemoryKind, Oom, Phase, Platform, Stage};
 use super::run::Run;
+use crate::allocations::told::Filled;
 use crate::ids::{EntryId, FixId};
 use crate::internal::Internal;
 use crate::units::WallTime;
@@ -78,6 +79,9 @@ pub struct Diagnosis {
     pub crashed_at: Option<WallTime>,
     /// The same, if that timestamp names no time zone and is UTC, as in most containers.
     pub crashed_at_if_utc: Internal<Option<WallTime>>,
+    /// What memory snapshots of the run show, the rank that failed first leading; absent where none was given.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allocations: Vec<Filled>,
     /// What the log shows that asks for fixes of its own.
     pub signs: Internal<Vec<Shown>>,
     /// The options of the run that decide how much memory it takes.
@@ -102,6 +106,11 @@ pub struct OwnOption {
 }
 
 impl Diagnosis {
+    /// What the snapshot of the failure shows, where there is one that recorded it.
+    pub fn recorded_failure(&self) -> Option<&Filled> {
+        self.allocations.first().filter(|filled| filled.request.is_some())
+    }
+
     /// Whether the log names this process as a user of GPU memory, on this GPU or on another rank's.
     pub fn names(&self, pid: u32) -> bool {
         let mut all = std::iter::once(&self.facts).chain(&self.run.ranks).flat_map(|facts| &facts.other_processes);

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::allocations::{Table, others, tables};
 use super::effect::effect_and_outcome;
 use super::redact::Names;
 use super::{Report, cut, differences, shortened};
@@ -189,6 +190,7 @@ impl Writer<'_> {
             lines.push("\n#### Recorded run\n".to_owned());
             lines.extend(self.paper.recorded.iter().map(|line| format!("- {}", self.plain(line))));
         }
+        lines.extend(self.snapshots());
         lines.push(self.log(excerpt));
         lines.extend(self.steps_taken());
         lines.extend(self.steps_ahead());
@@ -209,6 +211,30 @@ impl Writer<'_> {
     /// A foreign part as a block of code.
     fn fenced(self, language: &str, part: &str) -> String {
         fenced(language, &(self.show)(part))
+    }
+
+    /// What the memory snapshots of the run show.
+    fn snapshots(self) -> Vec<String> {
+        let all = &self.paper.report.diagnosis.allocations;
+        let Some(leading) = all.first() else { return Vec::new() };
+        let mut lines = vec![format!("\n#### Memory snapshot ({})\n", self.plain(&leading.file))];
+        lines.push(self.plain(&leading.sentence));
+        lines.extend(tables(leading).iter().map(|table| self.table(table)));
+        let others = others(all);
+        lines.extend((!others.is_empty()).then(String::new));
+        lines.extend(others.iter().map(|line| format!("- {}", self.plain(line))));
+        lines
+    }
+
+    fn table(self, table: &Table) -> String {
+        let rule = "|---".repeat(table.columns.len());
+        let mut lines = vec![format!("\n{}\n", self.plain(&table.heading))];
+        lines.push(format!("| {} |\n{rule}|", table.columns.join(" | ")));
+        lines.extend(table.rows.iter().map(|row| {
+            let cells: Vec<String> = row.iter().map(|cell| self.plain(&shortened(cell))).collect();
+            format!("| {} |", cells.join(" | "))
+        }));
+        lines.join("\n")
     }
 
     fn log(self, excerpt: &[(usize, String)]) -> String {

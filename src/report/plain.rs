@@ -3,12 +3,14 @@
 
 use unicode_width::UnicodeWidthStr;
 
+use super::allocations::{Table, others, tables};
 use super::effect::{effect, outcome};
 use super::markdown::Walked;
 use super::{Report, differences, shortened};
 use crate::advice::brief::Brief;
 use crate::advice::naming::sentence;
 use crate::advice::{Advice, FitAdvice, Step, why, words};
+use crate::allocations::told::Filled;
 use crate::text::harmless_lines;
 
 /// How much of a diagnosis is printed.
@@ -43,6 +45,9 @@ pub fn text(report: &Report<'_>, extent: Extent) -> String {
         parts.extend([reasons(advice), report.why.map(|why| wrapped("", why)).unwrap_or_default()]);
     }
     parts.extend(report.since.map(differences));
+    if !extent.is_below_the_log {
+        parts.extend(snapshots(&report.diagnosis.allocations));
+    }
     if extent.all || extent.why {
         parts.extend(advice.fit.as_ref().map(FitAdvice::lines));
     }
@@ -56,6 +61,29 @@ pub fn text(report: &Report<'_>, extent: Extent) -> String {
         lines.extend(part);
     }
     harmless_lines(&lines.join("\n")) + "\n"
+}
+
+/// The tables about the snapshot that leads, and the other ranks a line each.
+fn snapshots(all: &[Filled]) -> Vec<Vec<String>> {
+    let mut parts: Vec<Vec<String>> = all.first().map(tables).unwrap_or_default().iter().map(aligned).collect();
+    parts.push(others(all).iter().flat_map(|line| wrapped("", line)).collect());
+    parts
+}
+
+/// A table with its columns one below the other.
+fn aligned(table: &Table) -> Vec<String> {
+    let cells = || std::iter::once(table.columns.iter().map(ToString::to_string).collect()).chain(table.rows.clone());
+    let mut widths = vec![0; table.columns.len()];
+    for row in cells() {
+        let row: Vec<String> = row;
+        widths.iter_mut().zip(&row).for_each(|(width, cell)| *width = cell.width().max(*width));
+    }
+    let mut lines = vec![table.heading.clone()];
+    lines.extend(cells().map(|row| {
+        let row: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| padded(cell, *width)).collect();
+        format!("  {}", row.join("  ")).trim_end().to_owned()
+    }));
+    lines
 }
 
 /// What ran out and where, what the run needs, what is free and what is short.

@@ -1,12 +1,18 @@
 //! Owns the batch: what the run was doing takes more memory the more it does at once.
 
 use super::growth;
-use super::rule::Evidence;
+use super::rule::{Evidence, said};
 use crate::advice::case::Case;
 use crate::advice::engine;
 use crate::advice::phrases::{line_of, plain_and};
 use crate::advice::verdict::CauseKind;
+use crate::allocations::findings::FindingKind;
 use crate::knowledge::diagnosis::{Phase, Stage};
+
+/// By a snapshot of one request that is a large part of the GPU.
+pub(super) fn large_request(case: &Case<'_>) -> Evidence {
+    said(case, FindingKind::Logits).or_else(|| said(case, FindingKind::LargeRequest))
+}
 
 pub(super) fn work_area(case: &Case<'_>) -> Evidence {
     let is_told = case.log.run.told == Some(CauseKind::Batch);

@@ -1,14 +1,20 @@
 //! Owns growth: the run worked for a while first, so that its ordinary steps fitted and something grew.
 
-use super::rule::Evidence;
+use super::rule::{Evidence, said};
 use crate::advice::case::Case;
 use crate::advice::phrases::plain_and;
+use crate::allocations::findings::FindingKind;
 use crate::knowledge::diagnosis::{Diagnosis, Phase, Stage};
 
 /// A run that came this far had room for an ordinary step.
 const STEPS_THAT_FITTED: u64 = 20;
 /// A validation beside the training comes after some of it; the check before training has two steps.
 const STEPS_BEFORE_VALIDATION: u64 = 5;
+
+/// By a snapshot, which shows the line.
+pub(super) fn shown_by_snapshot(case: &Case<'_>) -> Evidence {
+    said(case, FindingKind::Growth)
+}
 
 pub(super) fn find(case: &Case<'_>) -> Evidence {
     let log = case.log;
@@ -47,6 +53,11 @@ pub(super) fn progress(log: &Diagnosis) -> Option<String> {
 pub(super) fn say(case: &Case<'_>) -> String {
     let run = &case.log.run;
     let is_validation = run.stage == Some(Stage::Validation) && (run.step.is_some() || run.epoch.is_some());
+    let shown = case.log.recorded_failure().and_then(|filled| filled.growth.first());
+    if let Some(growth) = shown {
+        let (from, to) = (growth.from_bytes, growth.to_bytes);
+        return plain_and(case, Some(format!("What {} allocates grew from {from} to {to}.", growth.at)));
+    }
     let more = match is_validation {
         true => Some("Its training steps fitted; the evaluation (validation) did not.".to_owned()),
         false => progress(case.log).map(|progress| format!("It had come to {progress}, so it grew.")),

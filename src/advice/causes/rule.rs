@@ -2,7 +2,9 @@
 
 use serde::Deserialize;
 
+use crate::advice::case::Case;
 use crate::advice::verdict::CauseKind;
+use crate::allocations::findings::FindingKind;
 
 /// What a cause is, whichever rule found it: a row of `knowledge/advice/causes.ron`.
 #[derive(Debug, Deserialize)]
@@ -52,3 +54,9 @@ pub(crate) enum SpeaksOfSize {
 
 /// The evidence of a rule in sentences with line numbers; `None` where the rule does not hold.
 pub(crate) type Evidence = Option<Vec<String>>;
+
+/// What a snapshot of the failure shows of this kind.
+pub(super) fn said(case: &Case<'_>, kind: FindingKind) -> Evidence {
+    let finding = case.log.recorded_failure()?.finding(kind)?;
+    Some(vec![format!("the memory snapshot shows that {}", finding.said)])
+}

@@ -1,12 +1,13 @@
 //! Owns size: the run needs more than the GPU has, or fills it with weights alone.
 
 use super::growth;
-use super::rule::Evidence;
+use super::rule::{Evidence, said};
 use crate::advice::case::Case;
 use crate::advice::figures::{buffers, is_share_of, live_need, run_had};
 use crate::advice::phrases::{and, gpu_in_words, line_of, plain_and};
 use crate::advice::verdict::CauseKind;
 use crate::advice::weights::{ShownBy, Widened, widened};
+use crate::allocations::findings::FindingKind;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Phase, Stage};
 use crate::units::Bytes;
 
@@ -118,6 +119,11 @@ pub(super) fn widened_weights(case: &Case<'_>) -> Evidence {
             )
         }
     }])
+}
+
+/// By a snapshot of a request for the optimizer's state.
+pub(super) fn optimizer_state(case: &Case<'_>) -> Evidence {
+    said(case, FindingKind::OptimizerState)
 }
 
 /// The optimizer's state appears at its first step and grows with the parameters trained, not with the batch. For a file

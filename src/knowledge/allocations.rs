@@ -1,0 +1,110 @@
+//! Owns the join of what a log says with what the allocator's snapshots show: figures that the log lacks, and the fixes
+//! that a finding asks for.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use super::diagnosis::{Diagnosis, MemoryKind, Oom, Shown};
+use crate::allocations::figures;
+use crate::allocations::findings::{Finding, FindingKind};
+use crate::allocations::told::Filled;
+use crate::ids::FixId;
+use crate::packed;
+use crate::units::Bytes;
+
+/// How far the size that a message prints may be from the snapshot's, which is exact.
+const ROUNDING_PERCENT: u64 = 2;
+
+/// Which fixes a finding asks for: a row of `knowledge/advice/findings.ron`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    finding: FindingKind,
+    /// The best first.
+    fixes: Vec<FixId>,
+    /// Fixes that change nothing because of it.
+    #[serde(default)]
+    not: Vec<FixId>,
+}
+
+static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| packed::table(include_str!("../../knowledge/advice/findings.ron")));
+
+/// Whether a snapshot may be of this failure: the same size was asked for, as far as both tell.
+pub fn is_of(filled: &Filled, diagnosis: &Diagnosis) -> bool {
+    match (filled.request.as_ref(), diagnosis.facts.requested_bytes) {
+        (Some(request), Some(printed)) => request.bytes.within_percent(printed, ROUNDING_PERCENT),
+        _ => false,
+    }
+}
+
+/// Adds what the snapshots of a run show to what its log says. The rank that failed first leads.
+pub fn add(diagnosis: &mut Diagnosis, mut filled: Vec<Filled>) {
+    figures::lead_with_the_first_failure(&mut filled);
+    // Of a log that prints the failing size, the rank with that size is the one that it is about.
+    if let Some(at) = filled.iter().position(|one| is_of(one, diagnosis)) {
+        filled.get_mut(..=at).into_iter().for_each(|before| before.rotate_right(1));
+    }
+    if diagnosis.oom != Oom::No
+        && let Some(leading) = filled.first_mut().filter(|leading| leading.request.is_some())
+        && diagnosis.memory.is_none_or(|memory| memory == MemoryKind::Gpu)
+    {
+        complete(diagnosis, leading);
+    }
+    diagnosis.allocations = filled;
+}
+
+fn complete(diagnosis: &mut Diagnosis, leading: &mut Filled) {
+    let facts = &mut diagnosis.facts;
+    // The process's own figure, or what is in use on the GPU and not by others that the log names.
+    let others = facts.other_processes.iter().fold(Bytes::ZERO, |sum, other| sum.plus(other.bytes));
+    let used = facts.total_bytes.zip(facts.free_bytes).map(|(total, free)| total.less(free).less(others));
+    if let Some(used) = facts.process_bytes.or(used) {
+        leading.set_outside(used.less(leading.totals.reserved_bytes));
+    }
+    let totals = &leading.totals;
+    facts.device = facts.device.or(Some(leading.device));
+    if let Some(request) = &leading.request {
+        facts.requested_bytes = facts.requested_bytes.or(Some(request.bytes));
+        facts.free_bytes = facts.free_bytes.or(Some(request.free_bytes));
+    }
+    facts.allocated_bytes = facts.allocated_bytes.or(Some(totals.allocated_bytes));
+    if facts.reserved_bytes.is_none() {
+        facts.reserved_unallocated_bytes = facts.reserved_unallocated_bytes.or(Some(totals.unused_bytes()));
+    }
+    // What the snapshot shows is exact: it comes before what the log may mean.
+    let shown = leading.findings.iter().filter_map(shown);
+    diagnosis.signs.splice(0..0, shown.collect::<Vec<_>>());
+    if leading.findings.iter().all(|finding| finding.kind != FindingKind::Fragmentation) {
+        let that = "the snapshot shows no pieces that would be enough together".to_owned();
+        let withholds = vec![FixId::EXPANDABLE_SEGMENTS, FixId::GROW_BLOCKS_AGAIN];
+        diagnosis.signs.push(Shown { that, fixes: Vec::new(), withholds, condition: None, version_matters: false });
+    }
+}
+
+fn shown(finding: &Finding) -> Option<Shown> {
+    let row = ROWS.iter().find(|row| row.finding == finding.kind)?;
+    Some(Shown {
+        that: finding.said.clone(),
+        fixes: row.fixes.clone(),
+        withholds: row.not.clone(),
+        condition: None,
+        version_matters: false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::knowledge::KnowledgeBase;
+
+    #[test]
+    fn every_fix_of_a_finding_exists() {
+        let base = KnowledgeBase::built_in().unwrap();
+        for row in ROWS.iter() {
+            for fix in row.fixes.iter().chain(&row.not) {
+                assert!(base.fix(*fix).is_some(), "{:?}: {fix}", row.finding);
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Owns reading memory snapshots from files: which files are some, compressed or not, and which lie beside a log.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use super::reader::open_log;
+use super::unpack::Unpacked;
+use crate::allocations::figures;
+use crate::allocations::read;
+use crate::allocations::told::Filled;
+
+/// How much of a file tells whether it is a snapshot.
+const HEAD: u64 = 1 << 10;
+/// Files that lie beside a log are read up to this size without being asked for.
+const SMALL: u64 = 64 << 20;
+/// A snapshot of the failure that a log shows was written at about the same time.
+const ABOUT_THE_SAME_TIME: Duration = Duration::from_mins(15);
+/// Files of a folder that are looked at.
+const LOOKED_AT: usize = 4096;
+/// Snapshots that are read beside a log: a node has as many ranks or fewer.
+const BESIDE: usize = 16;
+const ENDINGS: [&str; 5] = [".pickle", ".pickle.gz", ".pkl", ".pkl.gz", ".snapshot"];
+
+/// Whether this file is a memory snapshot, or may be meant as one: a pickle is nothing else here.
+pub(crate) fn is_snapshot(path: &Path) -> io::Result<bool> {
+    let mut head = Vec::new();
+    Unpacked::of(open_log(path)?)?.take(HEAD).read_to_end(&mut head)?;
+    Ok(read::is_snapshot(&head))
+}
+
+/// What a snapshot tells, a device each. Fails with the reason in a sentence.
+pub(crate) fn filled(path: &Path) -> Result<Vec<Filled>, String> {
+    let text = open_log(path).and_then(Unpacked::<File>::of).map_err(|error| error.to_string())?;
+    let dump = read::read(BufReader::with_capacity(256 << 10, text)).map_err(|refusal| refusal.to_string())?;
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let filled = figures::filled(&dump, &name);
+    if filled.is_empty() {
+        Err("the memory snapshot is empty: it has no segments and no actions".to_owned())
+    } else {
+        Ok(filled)
+    }
+}
+
+/// The snapshots beside a log, written at about the same time, by their names.
+#[derive(Debug, Default)]
+pub(crate) struct Beside {
+    /// Small enough to be read without being asked for.
+    pub(crate) small: Vec<PathBuf>,
+    /// Larger ones.
+    pub(crate) large: Vec<PathBuf>,
+}
+
+/// Looks for snapshots in the folder of a log.
+pub(crate) fn beside(log: &Path) -> Beside {
+    let mut found = Beside::default();
+    let Some(written) = modified(log) else { return found };
+    let folder = log.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    let Ok(files) = fs::read_dir(folder) else { return found };
+    let mut paths: Vec<PathBuf> = files
+        .take(LOOKED_AT)
+        .filter_map(|file| Some(file.ok()?.path()))
+        .filter(|path| path.file_name().is_some_and(|name| is_named_so(&name.to_string_lossy())))
+        .filter(|path| modified(path).is_some_and(|time| is_about_the_same(time, written)))
+        .collect();
+    paths.sort();
+    for path in paths.into_iter().take(BESIDE) {
+        if !is_snapshot(&path).unwrap_or(false) {
+            continue;
+        }
+        let is_small = fs::metadata(&path).is_ok_and(|data| data.len() <= SMALL);
+        if is_small { found.small.push(path) } else { found.large.push(path) }
+    }
+    found
+}
+
+/// `snapshot.pickle`, `oom_rank3.pickle`, `rank3_memory_snapshot.pickle.gz`.
+fn is_named_so(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let is_pickle = ENDINGS.iter().any(|ending| name.ends_with(ending));
+    is_pickle && ["snapshot", "rank", "oom", "memory"].iter().any(|part| name.contains(part))
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).ok()?.modified().ok()
+}
+
+fn is_about_the_same(one: SystemTime, other: SystemTime) -> bool {
+    let apart = one.duration_since(other).or_else(|_| other.duration_since(one));
+    apart.is_ok_and(|apart| apart <= ABOUT_THE_SAME_TIME)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn snapshots_are_known_by_the_names_that_programs_give_them() {
+        for name in ["snapshot.pickle", "oom_rank3.pickle", "rank0_memory_snapshot.pickle.gz", "iter_7_Snapshot.pkl"] {
+            assert!(is_named_so(name), "{name}");
+        }
+        for name in ["optimizer.pickle", "vocab.pkl", "rank3.log", "snapshot.txt"] {
+            assert!(!is_named_so(name), "{name}");
+        }
+    }
+}
