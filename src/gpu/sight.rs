@@ -31,6 +31,10 @@ pub fn of_device(snapshot: &Snapshot, device: &Device) -> Option<String> {
              there)."
                 .into()
         }
+        Nature::Integrated => {
+            "Has no memory of its own: the total is how much of the system memory it may use, and free is what both leave."
+                .into()
+        }
         Nature::SharedMemory if !device.processes.is_empty() => {
             "Shares the machine's memory: these figures count all programs, on the GPU or not.".into()
         }

@@ -287,6 +287,9 @@ impl Process {
             session: Reading::Known(SHELL),
             state: Reading::Known('S'),
             cpu_ticks: Reading::Known(self.cpu_ticks_at(second)),
+            shared_bytes: None,
+            spilled_bytes: None,
+            shared_with: vec![],
         }
     }
 }

@@ -9,6 +9,7 @@ mod pace;
 mod people;
 mod rest;
 mod rows;
+mod source;
 mod trouble;
 mod vantage;
 
@@ -30,9 +31,10 @@ use crate::units::{Bytes, WallTime};
 use holders::Holders;
 use kin::Families;
 pub use nvml::Moment;
-use nvml::{DeviceReading, NvmlDriver};
+use nvml::NvmlDriver;
 use people::{People, is_gone, on_device};
 use rest::{Rest, Resting, Sleepers};
+use source::{DeviceReading, Known, Source, Whose};
 use trouble::Trouble;
 
 /// Writes the stream: a header line, then a snapshot a line, each flushed, until `count` are written or the reader of
@@ -85,6 +87,9 @@ pub fn run(
     }
     Ok(())
 }
+
+/// What a row is whose process has exited while the driver still counts its memory.
+const EXITED: &str = "memory of an exited process";
 
 /// Processes whose peak is asked for.
 const MOST_ACCOUNTS: usize = 256;
@@ -219,7 +224,7 @@ impl Sampler {
             (Rest::LetGo, None) | (Rest::Read, _) => {}
         }
         let began = Instant::now();
-        let reading = self.driver.refresh(moment, || self.procfs.nvidia_module_version());
+        let reading = self.driver.refresh(moment, &self.procfs);
         log::debug!("driver read in {:?}", began.elapsed());
         let mut readings = reading.devices;
         // Only in a PID namespace of our own is the number needed each time; a driver may not tell it.
@@ -289,7 +294,11 @@ fn join(people: &mut People, reading: DeviceReading) -> Device {
     let local = people.in_initial_namespace();
     let mut processes = Vec::with_capacity(reading.rows.len());
     for row in &reading.rows {
-        let person = people.look(row.pid, reading.minor);
+        let known = reading.known.get(&row.pid);
+        let person = match known {
+            Some(known) => people.seen(row.pid, known.whose),
+            None => people.look(row.pid, reading.minor),
+        };
         // The MPS list is up to 5 s old; a client that has exited since uses nothing.
         if row.kind == ProcessKind::Mps && local && is_gone(person) {
             continue;
@@ -298,7 +307,11 @@ fn join(people: &mut People, reading: DeviceReading) -> Device {
             Reading::Known(by_pid) => by_pid.get(&row.pid).cloned().unwrap_or(Reading::Known(0)),
             unknown => unknown.clone().map(|_| 0),
         };
-        processes.push(on_device(person, row, sm_percent));
+        let process = on_device(person, row, sm_percent);
+        processes.push(match known {
+            Some(known) => with_known(process, known),
+            None => process,
+        });
     }
     let (unaccounted_bytes, unknown_rows) = unaccounted(&reading.device.memory.used_bytes, &processes);
     let unaccounted_bytes = match reading.listed {
@@ -311,6 +324,18 @@ fn join(people: &mut People, reading: DeviceReading) -> Device {
         unaccounted_bytes,
         processes: by_size(processes),
         ..reading.device
+    }
+}
+
+/// The row with what the kernel's files say of it.
+fn with_known(process: GpuProcess, known: &Known) -> GpuProcess {
+    let has_exited = known.whose == Whose::Exited;
+    GpuProcess {
+        recognised_as: if has_exited { Some(EXITED.to_owned()) } else { process.recognised_as.clone() },
+        shared_bytes: known.shared_bytes,
+        spilled_bytes: known.spilled_bytes,
+        shared_with: known.shared_with.clone(),
+        ..process
     }
 }
 
