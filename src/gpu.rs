@@ -377,6 +377,14 @@ impl Snapshot {
         self
     }
 
+    /// Why there is no GPU to show. NVIDIA's driver may be missing on a machine with other GPUs, which is no reason.
+    pub fn unavailable(&self) -> Option<&str> {
+        match &self.driver {
+            Driver::Unavailable { unavailable } if self.devices.is_empty() => Some(unavailable),
+            Driver::Unavailable { .. } | Driver::Available { .. } => None,
+        }
+    }
+
     /// Each process on each GPU that lists it.
     pub(crate) fn on_gpus(&self) -> impl Iterator<Item = (&Device, &GpuProcess)> {
         self.devices.iter().flat_map(|device| device.processes.iter().map(move |process| (device, process)))

@@ -57,7 +57,7 @@ macro_rules! readings {
                     }
                 )*
                 $( $(
-                    if self.$added != <$atype>::default() {
+                    if !$crate::gpu::wire::is_default(&self.$added) {
                         map.serialize_entry(stringify!($added), &self.$added)?;
                     }
                 )* )?
@@ -92,7 +92,7 @@ macro_rules! readings {
                 struct Fields {
                     $( $(#[$pmeta])* $plain: $ptype, )*
                     $( $(#[$rmeta])* $reading: Option<$rtype>, )*
-                    $( $( $(#[$ameta])* #[serde(default)] $added: $atype, )* )?
+                    $( $( $(#[$ameta])* #[serde(default, skip_serializing_if = "crate::gpu::wire::is_default")] $added: $atype, )* )?
                 }
                 let mut schema = Fields::json_schema(generator);
                 $( $crate::gpu::wire::describe_reason(&mut schema, stringify!($reading)); )*
@@ -141,6 +141,11 @@ macro_rules! readings {
     };
 }
 pub(crate) use readings;
+
+/// Whether a field that came later says nothing, so that the JSON leaves it out.
+pub(crate) fn is_default<T: Default + PartialEq>(field: &T) -> bool {
+    *field == T::default()
+}
 
 /// Adds `<reading>_reason` to a schema; the JSON has it only where the reading is null.
 pub(crate) fn describe_reason(schema: &mut Schema, reading: &str) {

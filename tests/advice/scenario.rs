@@ -323,6 +323,7 @@ impl Gpu {
             utilization_percent: Reading::Known(0),
             temperature_celsius: Reading::Known(40),
             power_watts: Reading::Known(30),
+            ..Device::default()
         }
     }
 }

@@ -120,10 +120,10 @@ impl Source for NvmlDriver {
     fn refresh(&mut self, moment: Moment, procfs: &Procfs) -> SourceReading {
         self.open_if_due(moment.now, || procfs.nvidia_module_version());
         match &mut self.state {
-            State::Open(open) => SourceReading { devices: open.refresh(moment), driver: open.driver.clone() },
+            State::Open(open) => SourceReading { devices: open.refresh(moment), driver: Some(open.driver.clone()) },
             State::Closed { trouble, .. } => {
                 let unavailable = trouble.as_ref().map(Trouble::to_string).unwrap_or_default();
-                SourceReading { driver: Driver::Unavailable { unavailable }, devices: Vec::new() }
+                SourceReading { driver: Some(Driver::Unavailable { unavailable }), devices: Vec::new() }
             }
         }
     }

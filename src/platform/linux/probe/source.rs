@@ -24,8 +24,8 @@ pub(super) trait Source {
 /// The result of one refresh.
 #[derive(Debug)]
 pub(super) struct SourceReading {
-    /// The driver, or why it can't be used.
-    pub driver: Driver,
+    /// The driver, or why it can't be used; `None` where the GPUs need no library.
+    pub driver: Option<Driver>,
     /// Each GPU; empty without a driver.
     pub devices: Vec<DeviceReading>,
 }
