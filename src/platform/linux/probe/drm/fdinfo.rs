@@ -184,7 +184,9 @@ mod tests {
     }
 
     /// Driver, client, and the KiB in device and system memory.
-    fn read(name: &str) -> Option<(&'static str, Option<u64>, Option<u64>, Option<u64>)> {
+    type Read = (&'static str, Option<u64>, Option<u64>, Option<u64>);
+
+    fn read(name: &str) -> Option<Read> {
         let client = sample(name)?;
         let kib = |bytes: Option<Bytes>| bytes.map(|bytes| bytes.0 / KIB);
         Some((client.driver.name(), client.id, kib(client.usage.device), kib(client.usage.system)))
