@@ -200,7 +200,8 @@ impl Sampler {
         let driver = self.only_what_matters(driver);
         let proved = devices.iter().flat_map(|device| &device.processes).filter(|process| process.proved);
         let listed: BTreeSet<u32> = proved.map(|process| process.pid).collect();
-        let unexplained = devices.iter().filter_map(|device| device.unaccounted_bytes.value());
+        let nvidia = devices.iter().filter(|device| device.vendor == Vendor::Nvidia);
+        let unexplained = nvidia.filter_map(|device| device.unaccounted_bytes.value());
         let unexplained = unexplained.fold(Bytes::ZERO, Bytes::plus);
         let mut holders = if self.may_have_holders() {
             self.holders.refresh(&self.procfs, &self.people, &listed, unexplained, moment.now)
