@@ -178,7 +178,34 @@ readings! {
             /// The power draw in whole watts.
             power_watts: u32,
         }
+        added {
+            /// Who made it; absent: NVIDIA. The figures of the others were not tried on hardware yet.
+            vendor: Vendor,
+            /// The kernel's driver of a GPU that is not NVIDIA's: amdgpu, i915 or xe.
+            kernel_driver: Option<String>,
+            /// Its number among the vendor's GPUs, which HIP_VISIBLE_DEVICES takes; absent where it is unknown.
+            ordinal: Option<u32>,
+            /// It sleeps and was not woken to be read.
+            asleep: bool,
+            /// The system memory that it may use beside its own (GTT), in bytes; absent where it has none or that is unknown.
+            shared_total_bytes: Option<Bytes>,
+            /// How much of that is in use, in bytes.
+            shared_used_bytes: Option<Bytes>,
+        }
     }
+}
+
+/// Who made a GPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Vendor {
+    #[default]
+    Nvidia,
+    Amd,
+    Intel,
+    /// A word of a later version of the format.
+    #[serde(other)]
+    Unknown,
 }
 
 /// Something other than a whole GPU with its own memory.
@@ -191,8 +218,10 @@ pub enum Nature {
     MigInstance,
     /// A virtual machine's share of a GPU (vGPU).
     VirtualShare,
-    /// Its memory is the system memory (GB10, Jetson), and so are the figures.
+    /// Its memory is the system memory (GB10, Jetson, Intel's integrated GPUs), and so are the figures.
     SharedMemory,
+    /// A GPU without memory of its own (an AMD APU): the total is how much of the system memory it may use.
+    Integrated,
     /// A word of a later version of the format.
     #[serde(other)]
     Unknown,
@@ -268,6 +297,15 @@ readings! {
             /// CPU time in clock ticks (utime + stime): two readings give the CPU use between them.
             cpu_ticks: u64,
         }
+        added {
+            /// The system memory that it uses through this GPU (GTT), in bytes, where that is not `used_bytes`; never added to it.
+            shared_bytes: Option<Bytes>,
+            /// What should be in VRAM but is in system memory because VRAM was full, in bytes. Slow, but no failure.
+            spilled_bytes: Option<Bytes>,
+            /// The PIDs of other processes with the same memory open. It is counted in this row alone and is free once all of
+            /// them have exited.
+            shared_with: Vec<u32>,
+        }
     }
 }
 
@@ -276,6 +314,13 @@ readings! {
 pub(crate) fn most_free<'a>(devices: impl IntoIterator<Item = &'a Device>) -> Option<(Bytes, u32)> {
     let known = devices.into_iter().filter_map(|device| Some((device.memory.free_bytes.value()?, device.index)));
     known.max_by_key(|(free, index)| (*free, Reverse(*index)))
+}
+
+impl Device {
+    /// False for a GPU that uses the system memory.
+    pub(crate) fn has_own_memory(&self) -> bool {
+        !matches!(self.nature, Some(Nature::SharedMemory | Nature::Integrated))
+    }
 }
 
 impl GpuProcess {
@@ -332,6 +377,14 @@ impl Snapshot {
         self
     }
 
+    /// Why there is no GPU to show. NVIDIA's driver may be missing on a machine with other GPUs, which is no reason.
+    pub fn unavailable(&self) -> Option<&str> {
+        match &self.driver {
+            Driver::Unavailable { unavailable } if self.devices.is_empty() => Some(unavailable),
+            Driver::Unavailable { .. } | Driver::Available { .. } => None,
+        }
+    }
+
     /// Each process on each GPU that lists it.
     pub(crate) fn on_gpus(&self) -> impl Iterator<Item = (&Device, &GpuProcess)> {
         self.devices.iter().flat_map(|device| device.processes.iter().map(move |process| (device, process)))
@@ -344,11 +397,13 @@ impl Snapshot {
         })
     }
 
-    /// What this process holds over all devices; unknown where any of its rows is.
+    /// What this process holds over all devices; unknown where any of its rows is. System memory that it uses through an
+    /// integrated GPU is not added to the VRAM of others: it counts only where the process has no VRAM.
     pub fn held_by(&self, key: ProcessKey) -> Option<Bytes> {
-        let rows = self.devices.iter().flat_map(|device| &device.processes).filter(|row| row.key() == Some(key));
+        let on = self.on_gpus().filter(|(_, row)| row.key() == Some(key));
+        let (own, of_system): (Vec<_>, Vec<_>) = on.partition(|(device, _)| device.has_own_memory());
         let mut sum = None;
-        for row in rows {
+        for (_, row) in if own.is_empty() { of_system } else { own } {
             sum = Some(sum.unwrap_or(Bytes::ZERO).plus(row.used_bytes.value()?));
         }
         sum

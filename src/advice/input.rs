@@ -117,7 +117,11 @@ impl<'a> Situation<'a> {
 
     /// Whether a driver shows this machine's GPUs. Without one nothing is known of who uses them.
     pub fn sees_gpus(&self) -> bool {
-        self.snapshot.is_some_and(|here| matches!(here.driver, Driver::Available { .. }))
+        self.snapshot.is_some_and(|here| match &here.driver {
+            Driver::Available { .. } => true,
+            // Other GPUs are seen, but NVIDIA's may be the ones that matter, unless there are none.
+            Driver::Unavailable { unavailable } => unavailable.is_empty() && !here.devices.is_empty(),
+        })
     }
 
     /// The command line that failed, as the person gave it, else as the log shows it.

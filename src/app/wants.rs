@@ -4,7 +4,7 @@ use super::detail::heights;
 use super::layout::{self, Layout, Shape};
 use super::model::Model;
 use crate::advice::PlannedFix;
-use crate::gpu::{Device, Driver, sight};
+use crate::gpu::{Device, sight};
 use crate::text::shortened;
 use crate::units::Bytes;
 use unicode_width::UnicodeWidthStr;
@@ -130,7 +130,7 @@ impl Model {
     fn processes_want(&self, bars: usize) -> usize {
         let Some(snapshot) = self.snapshot() else { return 3 };
         let rows = self.rows().len();
-        if matches!(snapshot.driver, Driver::Unavailable { .. }) {
+        if snapshot.unavailable().is_some() {
             return 8 + rows;
         }
         let unlisted = snapshot.devices.iter().filter(|device| has_unattributed(device)).count();

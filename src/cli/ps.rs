@@ -18,7 +18,7 @@ use super::hosts::HostArgs;
 use super::output::{pretty, refuse, write};
 use super::settings::Global;
 use super::watched::Watched;
-use crate::gpu::{Device, Driver, GpuProcess, Holder, Reading, Snapshot, sight};
+use crate::gpu::{Device, GpuProcess, Holder, Reading, Snapshot, sight};
 use crate::platform::{Sampling, machine};
 use crate::text::harmless;
 use crate::units::{Bytes, WallTime};
@@ -54,9 +54,9 @@ pub(super) fn run(global: &Global, json: bool, hosts: &HostArgs) -> ExitCode {
     };
     let text = if json { pretty(&Listing::of(&readings)) } else { Ok(as_text(&readings, terminal_width())) };
     let written = text.and_then(|text| write(text.as_bytes()).map_err(|error| error.to_string()));
-    match (written, &readings.snapshot.driver) {
+    match (written, readings.snapshot.unavailable()) {
         (Err(error), _) => refuse(&format!("the table could not be written: {error}")),
-        (_, Driver::Unavailable { unavailable }) => unread(&harmless(unavailable)),
+        (_, Some(unavailable)) => unread(&harmless(unavailable)),
         _ => ExitCode::SUCCESS,
     }
 }

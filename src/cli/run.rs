@@ -198,6 +198,8 @@ pub(super) fn settings(global: &Global) -> Vec<OsString> {
     let paths = [
         ("--nvml-library", global.sampling.nvml_library.as_ref()),
         ("--device-folder", Some(&global.sampling.device_folder)),
+        ("--sys-folder", global.sampling.system_folder.as_ref()),
+        ("--proc-folder", global.sampling.process_folder.as_ref()),
         ("--knowledge", global.knowledge.as_ref()),
     ];
     for (name, path) in paths {

@@ -53,6 +53,12 @@ pub struct Options {
     /// Look for the device files in this folder: the processes of the tests cannot open those in /dev.
     #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "DIR", default_value = "/dev", hide = true)]
     device_folder: PathBuf,
+    /// Read this folder in place of /sys: the tests' own.
+    #[arg(long = "sys-folder", global = true, help_heading = EVERYWHERE, value_name = "DIR", hide = true)]
+    system_folder: Option<PathBuf>,
+    /// Read this folder in place of /proc: the tests' own.
+    #[arg(long = "proc-folder", global = true, help_heading = EVERYWHERE, value_name = "DIR", hide = true)]
+    process_folder: Option<PathBuf>,
     /// Add your own entries and fixes from this folder; a file replaces the built-in one of the same name
     #[arg(long, global = true, help_heading = EVERYWHERE, env = "OOMDOCTOR_KNOWLEDGE", value_name = "DIR")]
     knowledge: Option<PathBuf>,
@@ -147,6 +153,8 @@ pub(super) fn resolve(options: Options, look: Look) -> Result<Global, String> {
         sampling: Sampling {
             nvml_library: options.nvml_library.or(configuration.nvml_library),
             device_folder: options.device_folder,
+            system_folder: options.system_folder,
+            process_folder: options.process_folder,
             interval: interval.unwrap_or(Duration::from_secs(1)),
             glance: None,
         },

@@ -2,7 +2,7 @@
 //! where something is really missing. The commands were looked up in their manuals on 2026-11-21: docker run (--pid),
 //! kubectl debug, srun (--jobid, --overlap, --pty), fuser(1), nvidia-smi.
 
-use super::{Device, Driver, GpuProcess, Nature, Reading, Snapshot, Vantage};
+use super::{Device, Driver, GpuProcess, Nature, Reading, Snapshot, Vantage, Vendor};
 use crate::units::Bytes;
 
 /// Less unattributed VRAM than this is normal: the driver's contexts, a console.
@@ -29,6 +29,10 @@ pub fn of_device(snapshot: &Snapshot, device: &Device) -> Option<String> {
         Nature::VirtualShare => {
             "A virtual machine's share of a GPU (vGPU): only the host sees what else uses the GPU (run `nvidia-smi vgpu` \
              there)."
+                .into()
+        }
+        Nature::Integrated => {
+            "Has no memory of its own: the total is how much of the system memory it may use, and free is what both leave."
                 .into()
         }
         Nature::SharedMemory if !device.processes.is_empty() => {
@@ -62,6 +66,11 @@ pub fn of_unexplained(snapshot: &Snapshot, device: &Device) -> Option<String> {
     }
     match snapshot.unseen_processes {
         0 => None,
+        _ if device.vendor != Vendor::Nvidia => Some(
+            "Other users' processes can't be looked at: `sudo oomdoctor` or `sudo fuser -v /dev/dri/*` shows whether they \
+             use it."
+                .into(),
+        ),
         _ => Some(
             "Other users' processes can't be looked at: `sudo oomdoctor` or `sudo fuser -v /dev/nvidia*` shows whether they \
              use it."
@@ -86,7 +95,18 @@ pub fn remarks(snapshot: &Snapshot) -> Vec<(Option<u32>, String)> {
     // Those of all GPUs come last.
     remarks.sort_by_key(|(index, _)| index.is_none());
     remarks.extend(of_machine(snapshot).map(|text| (None, text)));
+    remarks.extend(of_driver(snapshot).map(|text| (None, text)));
     remarks
+}
+
+/// Why NVIDIA's GPUs are missing beside others.
+fn of_driver(snapshot: &Snapshot) -> Option<String> {
+    match &snapshot.driver {
+        Driver::Unavailable { unavailable } if !unavailable.is_empty() && !snapshot.devices.is_empty() => {
+            Some(format!("NVIDIA: {unavailable}."))
+        }
+        Driver::Unavailable { .. } | Driver::Available { .. } => None,
+    }
 }
 
 /// What narrows the view of the whole machine.
@@ -111,7 +131,7 @@ fn of_vantage(snapshot: &Snapshot, vantage: &Vantage) -> Option<String> {
             let is_any_closed = snapshot.devices.iter().any(|device| device.error.is_some());
             is_any_closed.then(|| format!("Inside Slurm job {job} only its own cards may be opened."))
         }
-        Vantage::SlurmLogin => matches!(snapshot.driver, Driver::Unavailable { .. }).then(|| {
+        Vantage::SlurmLogin => snapshot.unavailable().is_some().then(|| {
             "The cluster's GPUs are on other nodes: `srun --jobid=J --overlap --pty oomdoctor` runs inside your job J; `squeue --me` lists them."
                 .to_owned()
         }),

@@ -31,6 +31,9 @@ pub(crate) fn process(pid: u32, used: Bytes) -> GpuProcess {
         session: Reading::Known(800),
         state: Reading::Known('S'),
         cpu_ticks: Reading::Known(10),
+        shared_bytes: None,
+        spilled_bytes: None,
+        shared_with: vec![],
     }
 }
 
@@ -60,6 +63,12 @@ pub(crate) fn device(index: u32, processes: Vec<GpuProcess>) -> Device {
         utilization_percent: Reading::Known(0),
         temperature_celsius: Reading::Known(45),
         power_watts: Reading::Known(30),
+        vendor: Vendor::Nvidia,
+        kernel_driver: None,
+        ordinal: None,
+        asleep: false,
+        shared_total_bytes: None,
+        shared_used_bytes: None,
     }
 }
 

@@ -8,7 +8,8 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, Error, MapAccess};
 use serde_json::Value;
 
-/// Declares a struct of plain fields and `Reading` fields with the wire form of the contract.
+/// Declares a struct of plain fields and `Reading` fields with the wire form of the contract. A field of `added` came later:
+/// the JSON has it only where it is not the default, which is what its absence means.
 /// Unknown fields are ignored when reading, so that the stream may grow.
 macro_rules! readings {
     (
@@ -16,6 +17,7 @@ macro_rules! readings {
         pub struct $name:ident {
             plain { $( $(#[$pmeta:meta])* $plain:ident : $ptype:ty, )* }
             readings { $( $(#[$rmeta:meta])* $reading:ident : $rtype:ty, )* }
+            $( added { $( $(#[$ameta:meta])* $added:ident : $atype:ty, )* } )?
         }
     ) => {
         $(#[$meta])*
@@ -23,6 +25,7 @@ macro_rules! readings {
         pub struct $name {
             $( $(#[$pmeta])* pub $plain: $ptype, )*
             $( $(#[$rmeta])* pub $reading: $crate::gpu::reading::Reading<$rtype>, )*
+            $( $( $(#[$ameta])* pub $added: $atype, )* )?
         }
 
         impl $name {
@@ -31,6 +34,7 @@ macro_rules! readings {
                 $name {
                     $( $plain: Default::default(), )*
                     $( $reading: reason.clone().map(|never| match never {}), )*
+                    $( $( $added: Default::default(), )* )?
                 }
             }
 
@@ -52,6 +56,11 @@ macro_rules! readings {
                         }
                     }
                 )*
+                $( $(
+                    if !$crate::gpu::wire::is_default(&self.$added) {
+                        map.serialize_entry(stringify!($added), &self.$added)?;
+                    }
+                )* )?
                 Ok(())
             }
         }
@@ -83,6 +92,7 @@ macro_rules! readings {
                 struct Fields {
                     $( $(#[$pmeta])* $plain: $ptype, )*
                     $( $(#[$rmeta])* $reading: Option<$rtype>, )*
+                    $( $( $(#[$ameta])* #[serde(default, skip_serializing_if = "crate::gpu::wire::is_default")] $added: $atype, )* )?
                 }
                 let mut schema = Fields::json_schema(generator);
                 $( $crate::gpu::wire::describe_reason(&mut schema, stringify!($reading)); )*
@@ -104,6 +114,7 @@ macro_rules! readings {
                     fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<$name, A::Error> {
                         $( let mut $plain: Option<$ptype> = None; )*
                         $( let mut $reading: (Option<$rtype>, Option<String>) = (None, None); )*
+                        $( $( let mut $added = <$atype>::default(); )* )?
                         while let Some(Name(name)) = map.next_key::<Name<'de>>()? {
                             match &*name {
                                 $( stringify!($plain) => $plain = Some(next(&mut map, stringify!($plain))?), )*
@@ -113,12 +124,14 @@ macro_rules! readings {
                                         $reading.1 = next(&mut map, concat!(stringify!($reading), "_reason"))?;
                                     }
                                 )*
+                                $( $( stringify!($added) => $added = next(&mut map, stringify!($added))?, )* )?
                                 _ => { map.next_value::<serde::de::IgnoredAny>()?; }
                             }
                         }
                         Ok($name {
                             $( $plain: $plain.map_or_else(|| $crate::gpu::wire::missing(stringify!($plain)), Ok)?, )*
                             $( $reading: $crate::gpu::reading::Reading::from_parts($reading.0, $reading.1.as_deref()), )*
+                            $( $( $added, )* )?
                         })
                     }
                 }
@@ -128,6 +141,11 @@ macro_rules! readings {
     };
 }
 pub(crate) use readings;
+
+/// Whether a field that came later says nothing, so that the JSON leaves it out.
+pub(crate) fn is_default<T: Default + PartialEq>(field: &T) -> bool {
+    *field == T::default()
+}
 
 /// Adds `<reading>_reason` to a schema; the JSON has it only where the reading is null.
 pub(crate) fn describe_reason(schema: &mut Schema, reading: &str) {

@@ -17,6 +17,9 @@ pub struct Sampling {
     /// The path of the driver's library; `None` means the system's own.
     pub nvml_library: Option<PathBuf>,
     pub device_folder: PathBuf,
+    /// In place of /sys and /proc: the tests' own.
+    pub system_folder: Option<PathBuf>,
+    pub process_folder: Option<PathBuf>,
     /// The time from one reading to the next.
     pub interval: Duration,
     /// The time from one glance to the next; `None` reads no glances.

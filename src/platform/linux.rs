@@ -15,7 +15,7 @@ use std::ffi::c_int;
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -35,7 +35,12 @@ use crate::platform::unix::pipe::timespec;
 impl Sampling {
     /// Where processes are read.
     pub fn procfs(&self) -> Procfs {
-        Procfs::default().with_devices(&self.device_folder)
+        let root = self.process_folder.as_deref().unwrap_or(Path::new("/proc"));
+        let procfs = Procfs::new(root).with_devices(&self.device_folder);
+        match &self.system_folder {
+            Some(system) => procfs.with_system(system),
+            None => procfs,
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 //! person asks for them.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -309,6 +309,11 @@ impl Writer<'_> {
                 let cuda = cuda_version.as_ref().map(|version| format!(", CUDA {}", self.plain(version)));
                 format!("Driver {}{}.", self.plain(version), cuda.unwrap_or_default())
             }
+            Driver::Unavailable { unavailable } if unavailable.is_empty() => {
+                let drivers: BTreeSet<&str> =
+                    snapshot.devices.iter().filter_map(|device| device.kernel_driver.as_deref()).collect();
+                format!("Kernel driver {}.", self.plain(&drivers.into_iter().collect::<Vec<_>>().join(", ")))
+            }
             Driver::Unavailable { unavailable } => self.plain(&advice::naming::sentence(unavailable)),
         };
         let host = &snapshot.host;
@@ -509,7 +514,7 @@ mod tests {
 
     #[test]
     fn a_secret_is_seen_before_marks_and_widths_change_it() {
-        let own: std::collections::BTreeSet<String> = ["a_d#a", "ada"].map(str::to_owned).into();
+        let own: BTreeSet<String> = ["a_d#a", "ada"].map(str::to_owned).into();
         let names = Names { users: own.clone(), own, ..Names::default() };
         let key = format!("hf_{}zq", "aB3".repeat(5));
         let wide = format!("{} {key}", "x".repeat(WIDTH - 6));

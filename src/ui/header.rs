@@ -48,7 +48,8 @@ fn machine(model: &Model, room: usize) -> String {
     match &snapshot.driver {
         Driver::Available { version, .. } if !version.is_empty() => parts.push(format!(" · driver {version}")),
         Driver::Available { .. } => {}
-        Driver::Unavailable { .. } => parts.push(" · no GPU readings".into()),
+        Driver::Unavailable { .. } if snapshot.devices.is_empty() => parts.push(" · no GPU readings".into()),
+        Driver::Unavailable { .. } => {}
     }
     let mut text = String::new();
     for part in parts {

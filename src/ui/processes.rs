@@ -16,7 +16,7 @@ use crate::app::Model;
 use crate::app::model::{Click, Region, RowId, Sort, Target};
 use crate::app::rows::{Row, Stands};
 use crate::app::victims::evidence_of;
-use crate::gpu::{Device, Driver, GpuProcess, ProcessKind, Reading, Snapshot, sight};
+use crate::gpu::{Device, GpuProcess, ProcessKind, Reading, Snapshot, sight};
 use crate::units::Bytes;
 
 /// Columns of the fields, without the blanks between them.
@@ -40,7 +40,7 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
         let text = format!("Reading the GPUs{}", theme.sign("…", "..."));
         return picture.lines(inner, paragraph(&text, width, theme.quiet));
     };
-    if let Driver::Unavailable { unavailable } = &snapshot.driver {
+    if let Some(unavailable) = snapshot.unavailable() {
         return without_driver(model, snapshot, unavailable, theme, inner, picture, targets);
     }
     let mut above = gpus::bars(model, theme, width);

@@ -292,6 +292,9 @@ impl Process {
             session: Reading::Known(SHELL),
             state: Reading::Known('S'),
             cpu_ticks: Reading::Known(self.cpu_ticks_at(second)),
+            shared_bytes: None,
+            spilled_bytes: None,
+            shared_with: vec![],
         }
     }
 }
@@ -325,6 +328,7 @@ impl Gpu {
             utilization_percent: Reading::Known(0),
             temperature_celsius: Reading::Known(40),
             power_watts: Reading::Known(30),
+            ..Device::default()
         }
     }
 }

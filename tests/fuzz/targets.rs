@@ -19,6 +19,8 @@ use oomdoctor::memory::options::options;
 use oomdoctor::memory::settings::Settings;
 use oomdoctor::memory::shape::from_gguf;
 use oomdoctor::memory::{config, gguf, safetensors};
+#[cfg(target_os = "linux")]
+use oomdoctor::platform::linux::probe::drm::fdinfo;
 use oomdoctor::report::markdown::{Paper, Walked, markdown};
 use oomdoctor::report::redact::Names;
 use oomdoctor::report::{self, Report};
@@ -217,4 +219,16 @@ pub fn logs() -> Vec<Vec<u8>> {
 pub fn entries() -> Vec<Vec<u8>> {
     let read = |source: &Source| source.path.ends_with(".ron") && !source.path.starts_with("models/");
     embedded_whole().into_iter().filter(read).map(|source| source.text.into_owned().into_bytes()).collect()
+}
+
+/// Reads what a kernel says of an open GPU: no figure comes from a line that was cut off, and none is made up.
+#[cfg(target_os = "linux")]
+pub fn fdinfo(data: &[u8]) {
+    let Some(client) = fdinfo::parse(data) else { return };
+    assert!(data.ends_with(b"\n"), "a cut text");
+    let text = std::str::from_utf8(data).unwrap();
+    let has_number = text.bytes().any(|byte| byte.is_ascii_digit());
+    let usage = client.usage;
+    assert!(has_number || (usage.device, usage.system, usage.evicted) == (None, None, None), "{usage:?}");
+    assert_eq!(fdinfo::parse(&[data, b"\n"].concat()), Some(client), "an empty line says nothing");
 }

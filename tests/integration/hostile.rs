@@ -185,6 +185,14 @@ fn hostile_safetensors_headers_are_harmless() {
 }
 
 #[test]
+fn hostile_fdinfo_is_harmless() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fdinfo");
+    let seeds: Vec<Vec<u8>> =
+        std::fs::read_dir(folder).unwrap().map(|entry| std::fs::read(entry.unwrap().path()).unwrap()).collect();
+    assert_survived("fdinfo", &seeds, 5000, targets::fdinfo);
+}
+
+#[test]
 fn hostile_configs_are_harmless() {
     let seeds = [
         r#"{"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256, "intermediate_size": 14336, "torch_dtype": "bfloat16", "max_position_embeddings": 8192}"#,

@@ -17,6 +17,7 @@ mod adversity;
 mod circles;
 mod cli;
 mod corrections;
+mod drm;
 mod faults;
 mod fit;
 mod fitfolders;

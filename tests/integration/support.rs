@@ -2,6 +2,7 @@
 
 pub mod api_server;
 pub mod chance;
+pub mod drm;
 pub mod fake_driver;
 pub mod machine;
 pub mod pty;
@@ -14,6 +15,11 @@ use oomdoctor::platform::linux::procfs::Procfs;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// An fdinfo file as a kernel has printed it (tests/fdinfo).
+pub fn sample(name: &str) -> String {
+    std::fs::read_to_string(format!("{}/tests/fdinfo/{name}.txt", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
 
 /// Waits until the process has exited (a zombie counts); returns whether it did in time.
 pub fn ends_within(pid: u32, patience: Duration) -> bool {

@@ -3,7 +3,7 @@
 use crate::advice::fit::holders::{self, Holder};
 use crate::advice::offer::Seen;
 use crate::gpu::guard::Viewer;
-use crate::gpu::{Device, Driver, Snapshot};
+use crate::gpu::{Device, Snapshot};
 use crate::memory::card::most_free_first;
 use crate::memory::{Card, Engine};
 use crate::platform::{Sampling, machine};
@@ -106,10 +106,7 @@ fn cards(snapshot: &Snapshot) -> (Vec<Card>, Option<String>) {
         })
     });
     let cards: Vec<Card> = cards.collect();
-    let why = match &snapshot.driver {
-        Driver::Unavailable { unavailable } => unavailable.clone(),
-        Driver::Available { .. } => "the free VRAM of no GPU can be read".into(),
-    };
+    let why = snapshot.unavailable().unwrap_or("the free VRAM of no GPU can be read").to_owned();
     let why = cards.is_empty().then_some(why);
     (cards, why)
 }

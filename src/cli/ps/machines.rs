@@ -8,7 +8,7 @@ use crossterm::style::Stylize;
 use super::table::{Column, UNKNOWN, USER_WIDTH, WIDE, aligned, column, cut_to, shown, what, wrapped};
 use crate::cli::watched::Watched;
 use crate::gpu::activity::Activity;
-use crate::gpu::{Device, Driver, GpuProcess};
+use crate::gpu::{Device, GpuProcess};
 use crate::hosts::summary::Summary;
 use crate::hosts::{Allotment, Given, HostReading, OwnProgram, Through, people};
 use crate::text::harmless;
@@ -63,9 +63,9 @@ impl<'a> Machine<'a> {
     /// The machine with its GPUs, or why they can't be told.
     fn seen(&self) -> Result<&'a Watched, String> {
         match (self.watched, &self.reading.seen) {
-            (Some(watched), _) => match &watched.snapshot.driver {
-                Driver::Unavailable { unavailable } => Err(unavailable.clone()),
-                Driver::Available { .. } => Ok(watched),
+            (Some(watched), _) => match watched.snapshot.unavailable() {
+                Some(unavailable) => Err(unavailable.to_owned()),
+                None => Ok(watched),
             },
             (None, Err(why)) => Err(why.to_string()),
             (None, Ok(_)) => Err("it was not read".to_owned()),
@@ -380,7 +380,7 @@ mod tests {
         );
         assert!(!text.lines().any(|line| line.starts_with("gpu7 ")), "{text}");
         let (silent, mut watched) = read("gpu3", &[]);
-        watched.snapshot.driver = Driver::Unavailable { unavailable: "no NVIDIA driver".into() };
+        watched.snapshot.driver = crate::gpu::Driver::Unavailable { unavailable: "no NVIDIA driver".into() };
         assert!(said(&[(silent, Some(watched))], None).starts_with("gpu3: no NVIDIA driver"));
     }
 

@@ -91,6 +91,11 @@ pub(crate) fn sampler(sampling: &Sampling, count: Option<u64>) -> Command {
         command.arg("--nvml-library").arg(path);
     }
     command.arg("--device-folder").arg(&sampling.device_folder);
+    for (option, folder) in [("--sys-folder", &sampling.system_folder), ("--proc-folder", &sampling.process_folder)] {
+        if let Some(folder) = folder {
+            command.arg(option).arg(folder);
+        }
+    }
     if let Some(glance) = sampling.glance {
         command.arg("--glance").arg(glance.as_secs_f64().to_string());
     }

@@ -2,6 +2,7 @@
 //! `oomdoctor sample`). Runs in a process of its own, since a driver call may hang for ever.
 //! Knows nothing of the screen, of logs or of what the readings are for.
 
+pub mod drm;
 mod holders;
 mod kin;
 mod nvml;
@@ -9,6 +10,7 @@ mod pace;
 mod people;
 mod rest;
 mod rows;
+mod source;
 mod trouble;
 mod vantage;
 
@@ -21,18 +23,22 @@ use std::time::{Duration, Instant};
 use crate::gpu::accounts::unaccounted;
 use crate::gpu::glance::{Glance, Peaks};
 use crate::gpu::sight;
-use crate::gpu::{Device, Driver, GpuProcess, Header, Holder, Host, Nature, ProcessKind, Reading, Snapshot, Vantage};
+use crate::gpu::{
+    Device, Driver, GpuProcess, Header, Holder, Host, Nature, ProcessKind, Reading, Snapshot, Vantage, Vendor,
+};
 use crate::platform::contract::{Sampling, write_line};
 use crate::platform::host::HostMemory;
 use crate::platform::linux::procfs::Procfs;
 use crate::platform::linux::procfs::power::Power;
 use crate::units::{Bytes, WallTime};
+use drm::Drm;
 use holders::Holders;
 use kin::Families;
 pub use nvml::Moment;
-use nvml::{DeviceReading, NvmlDriver};
+use nvml::NvmlDriver;
 use people::{People, is_gone, on_device};
 use rest::{Rest, Resting, Sleepers};
+use source::{DeviceReading, Known, Source, Whose};
 use trouble::Trouble;
 
 /// Writes the stream: a header line, then a snapshot a line, each flushed, until `count` are written or the reader of
@@ -86,6 +92,9 @@ pub fn run(
     Ok(())
 }
 
+/// What a row is whose process has exited while the driver still counts its memory.
+const EXITED: &str = "memory of an exited process";
+
 /// Processes whose peak is asked for.
 const MOST_ACCOUNTS: usize = 256;
 
@@ -106,7 +115,9 @@ impl Glances {
     /// time: it has one lock, for which the job's own calls wait.
     fn take(&mut self, sampler: &mut Sampler) -> Option<Glance> {
         let began = Instant::now();
-        let used = sampler.driver.glance();
+        let mut used = sampler.driver.glance();
+        let first = sampler.first_drm_index;
+        used.extend(sampler.drm.glance().into_iter().map(|(index, used)| (first.saturating_add(index), used)));
         let now = Instant::now();
         self.due = (self.due + self.every).max(now + now.duration_since(began) * 49);
         let glanced_at = WallTime(jiff::Timestamp::now());
@@ -140,6 +151,9 @@ impl Glances {
 /// The driver, /proc, and what is remembered from one reading to the next.
 pub struct Sampler {
     driver: NvmlDriver,
+    drm: Drm,
+    /// What the GPUs of AMD and Intel are counted from: those of NVIDIA come before them, also while they sleep.
+    first_drm_index: u32,
     procfs: Procfs,
     machine: HostMemory,
     people: People,
@@ -158,6 +172,8 @@ impl Sampler {
     pub fn new(nvml_library: Option<PathBuf>, procfs: Procfs) -> Sampler {
         Sampler {
             driver: NvmlDriver::new(nvml_library),
+            drm: Drm::default(),
+            first_drm_index: 0,
             people: People::new(procfs.clone()),
             holders: Holders::default(),
             sleepers: Sleepers::default(),
@@ -180,11 +196,18 @@ impl Sampler {
     pub fn snapshot_at(&mut self, moment: Moment) -> Snapshot {
         let host = self.machine.host();
         let (driver, mut devices) = self.cards(moment, &host);
+        devices.extend(self.drm_cards(moment, &host, &devices));
+        let driver = self.only_what_matters(driver);
         let proved = devices.iter().flat_map(|device| &device.processes).filter(|process| process.proved);
         let listed: BTreeSet<u32> = proved.map(|process| process.pid).collect();
-        let unexplained = devices.iter().filter_map(|device| device.unaccounted_bytes.value());
+        let nvidia = devices.iter().filter(|device| device.vendor == Vendor::Nvidia);
+        let unexplained = nvidia.filter_map(|device| device.unaccounted_bytes.value());
         let unexplained = unexplained.fold(Bytes::ZERO, Bytes::plus);
-        let mut holders = self.holders.refresh(&self.procfs, &self.people, &listed, unexplained, moment.now);
+        let mut holders = if self.may_have_holders() {
+            self.holders.refresh(&self.procfs, &self.people, &listed, unexplained, moment.now)
+        } else {
+            Vec::new()
+        };
         locate(&self.procfs, &devices, &mut holders);
         let launchers = self.group(&mut devices, &mut holders);
         self.used = rest::is_used(&devices, &holders);
@@ -195,7 +218,7 @@ impl Sampler {
             devices,
             holders,
             launchers,
-            unseen_processes: self.holders.unseen(),
+            unseen_processes: self.holders.unseen().max(self.drm.unseen()),
             seen_from: self.seen_from.clone(),
             taken_at: WallTime(jiff::Timestamp::now()),
         }
@@ -219,8 +242,9 @@ impl Sampler {
             (Rest::LetGo, None) | (Rest::Read, _) => {}
         }
         let began = Instant::now();
-        let reading = self.driver.refresh(moment, || self.procfs.nvidia_module_version());
+        let reading = self.driver.refresh(moment, &self.procfs);
         log::debug!("driver read in {:?}", began.elapsed());
+        let driver = reading.driver.unwrap_or_else(|| Driver::Unavailable { unavailable: String::new() });
         let mut readings = reading.devices;
         // Only in a PID namespace of our own is the number needed each time; a driver may not tell it.
         if !self.people.in_initial_namespace() && readings.iter().any(|reading| reading.minor.is_none()) {
@@ -237,8 +261,47 @@ impl Sampler {
                 device.unaccounted_bytes = Reading::Unsupported;
             }
         }
-        self.last = (power == Power::MaySleep).then(|| (reading.driver.clone(), devices.clone()));
-        (reading.driver, devices)
+        self.last = (power == Power::MaySleep).then(|| (driver.clone(), devices.clone()));
+        (driver, devices)
+    }
+
+    /// The GPUs of AMD and Intel, numbered after NVIDIA's.
+    fn drm_cards(&mut self, moment: Moment, host: &Host, nvidia: &[Device]) -> Vec<Device> {
+        self.drm.available = host.memory_available_bytes.value();
+        let readings = self.drm.refresh(moment, &self.procfs).devices;
+        if readings.is_empty() {
+            return Vec::new();
+        }
+        if self.first_drm_index == 0 {
+            self.first_drm_index = u32::try_from(self.procfs.cards().len()).unwrap_or(0);
+        }
+        let after_last = nvidia.iter().map(|device| device.index.saturating_add(1)).max();
+        self.first_drm_index = self.first_drm_index.max(after_last.unwrap_or(0));
+        let mut devices: Vec<Device> = readings.into_iter().map(|reading| join(&mut self.people, reading)).collect();
+        for device in &mut devices {
+            device.index = device.index.saturating_add(self.first_drm_index);
+            let is_integrated = device.vendor == Vendor::Intel && device.memory.used_bytes == Reading::Unsupported;
+            if let Some(memory) = sight::shared_memory(device, host).filter(|_| is_integrated) {
+                (device.nature, device.memory) = (Some(Nature::SharedMemory), memory);
+                device.unaccounted_bytes = Reading::Unsupported;
+            }
+        }
+        devices
+    }
+
+    /// False on a machine with other GPUs and none of NVIDIA's: then all open files were looked at once already.
+    fn may_have_holders(&self) -> bool {
+        !self.drm.has_cards() || self.first_drm_index > 0 || self.procfs.has_nvidia_files()
+    }
+
+    /// That NVIDIA's driver is missing matters to nobody on a machine with other GPUs and none of NVIDIA's.
+    fn only_what_matters(&self, driver: Driver) -> Driver {
+        match driver {
+            Driver::Unavailable { .. } if self.drm.has_cards() && self.first_drm_index == 0 => {
+                Driver::Unavailable { unavailable: String::new() }
+            }
+            driver => driver,
+        }
     }
 
     /// Notes of everybody whose group they belong to; gives those above them that hold nothing themselves.
@@ -289,7 +352,11 @@ fn join(people: &mut People, reading: DeviceReading) -> Device {
     let local = people.in_initial_namespace();
     let mut processes = Vec::with_capacity(reading.rows.len());
     for row in &reading.rows {
-        let person = people.look(row.pid, reading.minor);
+        let known = reading.known.get(&row.pid);
+        let person = match known {
+            Some(known) => people.seen(row.pid, known.whose),
+            None => people.look(row.pid, reading.minor),
+        };
         // The MPS list is up to 5 s old; a client that has exited since uses nothing.
         if row.kind == ProcessKind::Mps && local && is_gone(person) {
             continue;
@@ -298,7 +365,11 @@ fn join(people: &mut People, reading: DeviceReading) -> Device {
             Reading::Known(by_pid) => by_pid.get(&row.pid).cloned().unwrap_or(Reading::Known(0)),
             unknown => unknown.clone().map(|_| 0),
         };
-        processes.push(on_device(person, row, sm_percent));
+        let process = on_device(person, row, sm_percent);
+        processes.push(match known {
+            Some(known) => with_known(process, known),
+            None => process,
+        });
     }
     let (unaccounted_bytes, unknown_rows) = unaccounted(&reading.device.memory.used_bytes, &processes);
     let unaccounted_bytes = match reading.listed {
@@ -311,6 +382,18 @@ fn join(people: &mut People, reading: DeviceReading) -> Device {
         unaccounted_bytes,
         processes: by_size(processes),
         ..reading.device
+    }
+}
+
+/// The row with what the kernel's files say of it.
+fn with_known(process: GpuProcess, known: &Known) -> GpuProcess {
+    let has_exited = known.whose == Whose::Exited;
+    GpuProcess {
+        recognised_as: if has_exited { Some(EXITED.to_owned()) } else { process.recognised_as.clone() },
+        shared_bytes: known.shared_bytes,
+        spilled_bytes: known.spilled_bytes,
+        shared_with: known.shared_with.clone(),
+        ..process
     }
 }
 

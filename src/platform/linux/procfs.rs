@@ -3,6 +3,7 @@
 //! Knows nothing of the driver, of the screen or of why anyone asks. Everything here is a reading at one moment:
 //! a PID can be reused between two calls, so compare `Stat::start_ticks`.
 
+pub(crate) mod drm;
 pub(crate) mod load;
 pub(crate) mod machine;
 pub(crate) mod place;
@@ -269,8 +270,13 @@ impl Procfs {
         self.pids().into_iter().any(|child| self.has_card_open(child) && self.ancestors(child).contains(&pid))
     }
 
+    /// Whether a process has a GPU's own device file open, of any vendor whose GPUs are read.
     pub fn has_card_open(&self, pid: u32) -> bool {
-        self.open_cards(pid).is_ok_and(|cards| !cards.is_empty())
+        let Ok(files) = self.open_files(pid) else { return false };
+        files.iter().any(|(link, target)| {
+            self.card_of(link, target).is_some()
+                || self.node(link, target).is_some_and(|node| self.is_read_node(node.minor))
+        })
     }
 
     /// What a process has open: each link of its descriptors, and where it leads.

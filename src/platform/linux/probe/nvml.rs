@@ -1,6 +1,6 @@
 //! Owns talking to NVIDIA's driver: opening the library and opening it again, which call is made how often, and what
 //! the answers mean as readings. Only this file and those below it name nvml_wrapper; `raw` has the calls it lacks.
-//! Knows nothing of /proc: a PID here is a number the driver gave.
+//! A PID here is a number the driver gave.
 //! Calls for each GPU: memory, two process lists and utilisation at each refresh; temperature, power, process utilisation
 //! and the MPS list every 5 s; names once. A refresh takes 5 calls a GPU on average at one refresh a second.
 
@@ -13,15 +13,15 @@ use errors::trouble;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Nvml, cuda_driver_version_major, cuda_driver_version_minor};
 
+use super::source::{DeviceReading, Source, SourceReading};
 use super::trouble::{DeviceTrouble, Trouble};
 use crate::gpu::Driver;
+use crate::platform::linux::procfs::Procfs;
 use crate::units::Bytes;
 
 mod card;
 mod errors;
 mod raw;
-
-pub(super) use card::DeviceReading;
 
 /// Where the library is looked for: the driver's own name first, the developer's link (which may be a stub) after it; then
 /// where WSL2 and NixOS have it, which the loader does not search.
@@ -39,15 +39,6 @@ const COUNT_AGAIN: Duration = Duration::from_secs(30);
 const MOST_GPUS: u32 = 256;
 /// The wait before the driver is opened again because no GPU can be read: opening wakes GPUs and is slow on broken ones.
 const REOPEN_ILL: Duration = Duration::from_secs(30);
-
-/// The result of one refresh.
-#[derive(Debug)]
-pub(super) struct DriverReading {
-    /// The driver, or why it can't be used.
-    pub driver: Driver,
-    /// Each GPU; empty without a driver.
-    pub devices: Vec<DeviceReading>,
-}
 
 /// The driver, opened when it can be and again when it must be.
 pub(super) struct NvmlDriver {
@@ -88,25 +79,6 @@ impl NvmlDriver {
         NvmlDriver { named, state: State::Closed { trouble: None, retry_at: None } }
     }
 
-    /// Reads everything that is due. `module` gives the loaded kernel module's version, for a sentence about it.
-    pub(super) fn refresh(&mut self, moment: Moment, module: impl FnOnce() -> Option<String>) -> DriverReading {
-        self.open_if_due(moment.now, module);
-        match &mut self.state {
-            State::Open(open) => DriverReading { devices: open.refresh(moment), driver: open.driver.clone() },
-            State::Closed { trouble, .. } => {
-                let unavailable = trouble.as_ref().map(Trouble::to_string).unwrap_or_default();
-                DriverReading { driver: Driver::Unavailable { unavailable }, devices: Vec::new() }
-            }
-        }
-    }
-
-    /// The VRAM in use on each GPU that can be read; nothing while the driver is closed.
-    pub(super) fn glance(&mut self) -> Vec<(u32, Bytes)> {
-        let State::Open(open) = &mut self.state else { return Vec::new() };
-        let Some(nvml) = &open.nvml.0 else { return Vec::new() };
-        open.cards.iter_mut().filter_map(|card| card.glance(nvml)).collect()
-    }
-
     /// The peaks of these processes (GPU, PID), where the driver's accounting is on.
     pub(super) fn peaks(&mut self, processes: &BTreeSet<(u32, u32)>) -> Vec<(u32, u32, Bytes)> {
         let State::Open(open) = &mut self.state else { return Vec::new() };
@@ -116,14 +88,6 @@ impl NvmlDriver {
             peaks.extend(card.peaks(nvml, processes));
         }
         peaks
-    }
-
-    /// Closes the library so that the GPUs can sleep. The next refresh opens it again.
-    pub(super) fn let_go(&mut self) {
-        if matches!(self.state, State::Open(_)) {
-            log::info!("driver unloaded");
-            self.state = State::Closed { trouble: None, retry_at: None };
-        }
     }
 
     fn open_if_due(&mut self, now: Instant, module: impl FnOnce() -> Option<String>) {
@@ -149,6 +113,34 @@ impl NvmlDriver {
                 State::Closed { trouble: Some(trouble), retry_at: Some(now + SLOW) }
             }
         };
+    }
+}
+
+impl Source for NvmlDriver {
+    fn refresh(&mut self, moment: Moment, procfs: &Procfs) -> SourceReading {
+        self.open_if_due(moment.now, || procfs.nvidia_module_version());
+        match &mut self.state {
+            State::Open(open) => SourceReading { devices: open.refresh(moment), driver: Some(open.driver.clone()) },
+            State::Closed { trouble, .. } => {
+                let unavailable = trouble.as_ref().map(Trouble::to_string).unwrap_or_default();
+                SourceReading { driver: Some(Driver::Unavailable { unavailable }), devices: Vec::new() }
+            }
+        }
+    }
+
+    /// Nothing while the driver is closed.
+    fn glance(&mut self) -> Vec<(u32, Bytes)> {
+        let State::Open(open) = &mut self.state else { return Vec::new() };
+        let Some(nvml) = &open.nvml.0 else { return Vec::new() };
+        open.cards.iter_mut().filter_map(|card| card.glance(nvml)).collect()
+    }
+
+    /// Closes the library.
+    fn let_go(&mut self) {
+        if matches!(self.state, State::Open(_)) {
+            log::info!("driver unloaded");
+            self.state = State::Closed { trouble: None, retry_at: None };
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use crate::gpu::accounts::Row;
 use crate::gpu::recognise::invocation::base;
 use crate::gpu::recognise::{self, Traits, recognise};
 use crate::gpu::{GpuProcess, Reading};
+use crate::platform::linux::probe::source::Whose;
 use crate::platform::linux::procfs::machine::BootClock;
 use crate::platform::linux::procfs::place::Place;
 use crate::platform::linux::procfs::{OpenCards, ProcError, Procfs, Stat, Watched, command_line};
@@ -63,6 +64,8 @@ pub(super) struct People {
     listed_before: HashMap<u32, u64>,
     /// This refresh's look-ups: a PID may stand on several devices.
     current: HashMap<u32, Found>,
+    /// Those of this refresh whom the kernel's files name.
+    seen: HashMap<u32, GpuProcess>,
     /// Who is shown for a PID that is not the driver's process.
     nobody: GpuProcess,
     /// The stats that this refresh has read, with the command lines.
@@ -84,6 +87,7 @@ impl People {
             own_manager: procfs.own_cgroup().and_then(|text| Place::manager(&text)),
             listed_before: HashMap::new(),
             current: HashMap::new(),
+            seen: HashMap::new(),
             nobody: unknown(0, ProcError::Gone),
             stats: HashMap::new(),
             described: HashMap::new(),
@@ -112,6 +116,21 @@ impl People {
         }
     }
 
+    /// Who this PID is that the kernel's files name; see [`Whose`].
+    pub(super) fn seen(&mut self, pid: u32, whose: Whose) -> &GpuProcess {
+        let started = match whose {
+            Whose::Proved { start_ticks } => Some(start_ticks),
+            Whose::Unseen => None,
+            Whose::Exited | Whose::Foreign => return &self.nobody,
+        };
+        let Ok(stat) = self.stat(pid) else { return &self.nobody };
+        if stat.is_kernel_thread() || started.is_some_and(|started| started != stat.start_ticks) {
+            return &self.nobody;
+        }
+        let person = GpuProcess { proved: started.is_some(), ..self.person_of(stat) };
+        self.seen.entry(pid).insert_entry(person).into_mut()
+    }
+
     /// Ends a refresh: who was listed is remembered. A PID that stays listed while it is not proved keeps the process
     /// it was first, so that it does not become another one by waiting.
     pub(super) fn end_refresh(&mut self) {
@@ -125,10 +144,11 @@ impl People {
         self.listed_before = listed;
         self.described.retain(|pid, (_, _, age)| {
             *age += 1;
-            *age < LOOK_AGAIN && self.current.contains_key(pid)
+            *age < LOOK_AGAIN && (self.current.contains_key(pid) || self.seen.contains_key(pid))
         });
-        self.watched.retain(|pid, _| self.current.contains_key(pid));
+        self.watched.retain(|pid, _| self.current.contains_key(pid) || self.seen.contains_key(pid));
         self.current.clear();
+        self.seen.clear();
         self.stats.clear();
     }
 
@@ -173,13 +193,17 @@ impl People {
     /// line is read each time: one that runs another program by now must not be ended under the name of the one before.
     fn person(&mut self, pid: u32) -> Result<Found, ProcError> {
         let (stat, only_on) = self.identify(pid)?;
+        Ok(Found { person: self.person_of(stat), only_on, is_on_one: false })
+    }
+
+    fn person_of(&mut self, stat: Stat) -> GpuProcess {
         let person = self.known(&stat).unwrap_or_else(|| {
             let person = self.described(&stat);
-            self.described.insert(pid, (stat.clone(), person.clone(), 0));
+            self.described.insert(stat.pid, (stat.clone(), person.clone(), 0));
             person
         });
-        self.stats.insert(pid, (stat, person.command.known().cloned().unwrap_or_default()));
-        Ok(Found { person, only_on, is_on_one: false })
+        self.stats.insert(stat.pid, (stat, person.command.known().cloned().unwrap_or_default()));
+        person
     }
 
     fn known(&self, stat: &Stat) -> Option<GpuProcess> {

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::gpu::{Device, Holder};
+use crate::gpu::{Device, Holder, Vendor};
 use crate::platform::linux::procfs::Procfs;
 use crate::platform::linux::procfs::power::Power;
 
@@ -87,9 +87,10 @@ impl Resting {
     }
 }
 
-/// Whether anybody uses a card, as far as the last reading tells.
+/// Whether anybody uses one of NVIDIA's cards, as far as the last reading tells. What draws the desktop on another GPU keeps
+/// none of them awake.
 pub(super) fn is_used(devices: &[Device], holders: &[Holder]) -> bool {
-    let is_any_in_use = devices.iter().any(|device| {
+    let is_any_in_use = devices.iter().filter(|device| device.vendor == Vendor::Nvidia).any(|device| {
         !device.processes.is_empty()
             || device.error.is_some()
             || device.utilization_percent.value().is_some_and(|used| used > 0)
@@ -122,6 +123,15 @@ mod tests {
         assert_eq!(at(941, Power::MaySleep, false), Rest::Read, "something keeps it awake");
         assert_eq!(at(960, Power::MaySleep, false), Rest::Read);
         assert_eq!(at(1300, Power::MaySleep, false), Rest::LetGo);
+    }
+
+    #[test]
+    fn a_desktop_on_another_vendors_gpu_keeps_no_card_of_nvidia_awake() {
+        let mut device =
+            crate::gpu::testing::device(0, vec![crate::gpu::testing::process(7, crate::units::Bytes::gib(1))]);
+        assert!(is_used(&[device.clone()], &[]));
+        device.vendor = Vendor::Intel;
+        assert!(!is_used(&[device], &[]));
     }
 
     #[test]

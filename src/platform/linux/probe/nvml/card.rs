@@ -1,7 +1,7 @@
 //! Owns one GPU as the driver tells it: what never changes, what is read at each refresh, and the last reading of
 //! what changes slowly.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nvml_wrapper::enum_wrappers::device::{GpuVirtualizationMode, TemperatureSensor};
 use nvml_wrapper::error::NvmlError;
@@ -14,6 +14,7 @@ use crate::gpu::accounts::{Row, merge, row_figure};
 use crate::gpu::{Device, DeviceMemory, Nature, ProcessKind, Reading};
 use crate::platform::linux::probe::nvml::Moment;
 use crate::platform::linux::probe::rows::RowBuffer;
+use crate::platform::linux::probe::source::DeviceReading;
 use crate::platform::linux::probe::trouble::DeviceTrouble;
 use crate::units::Bytes;
 
@@ -21,19 +22,6 @@ use crate::units::Bytes;
 const SAMPLES_SINCE: u64 = 5_000_000;
 /// No card is split into more.
 const MOST_INSTANCES: u32 = 64;
-
-/// One GPU at one moment, with rows in place of its processes.
-#[derive(Clone, Debug)]
-pub(crate) struct DeviceReading {
-    pub device: Device,
-    /// The number of its device file, of an instance (MIG) the whole card's: 3 for /dev/nvidia3.
-    pub minor: Option<u32>,
-    pub rows: Vec<Row>,
-    /// Whether the compute list, which has nearly all of the memory, could be read.
-    pub listed: Reading<()>,
-    /// By PID; one that is not in it has used nothing.
-    pub sm_percent: Reading<Percents>,
-}
 
 pub(super) struct Card {
     /// What never changes, and what is read every 5 s and shown until then.
@@ -194,6 +182,7 @@ impl Card {
             rows: merge(compute.known().unwrap_or(&none), graphics.known().unwrap_or(&none), &self.mps),
             listed: compute.map(|_| ()),
             sm_percent: self.sm_percent.clone(),
+            known: BTreeMap::new(),
         })
     }
 
@@ -255,6 +244,7 @@ impl Card {
             rows: Vec::new(),
             listed: Reading::NotAvailable,
             sm_percent: Reading::NotAvailable,
+            known: BTreeMap::new(),
         }
     }
 }

@@ -1,0 +1,298 @@
+//! GPUs of AMD and Intel by the kernel's files, with real processes: who is listed with which bytes, who is proved, and that
+//! a process that is ended gives its memory back.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use oomdoctor::gpu::{Device, Driver, GpuProcess, Nature, Reading, Snapshot, Vendor};
+use oomdoctor::units::Bytes;
+
+use crate::support::drm::{DrmMachine, Gpu};
+use crate::support::fake_driver::PATIENCE;
+use crate::support::{ends_within, sample};
+
+const RADEON: [(&str, &str); 8] = [
+    ("product_name", "AMD Radeon RX 7900 XTX"),
+    ("mem_info_vram_total", "25753026560\n"),
+    ("mem_info_vram_used", "9663676416\n"),
+    ("mem_info_gtt_total", "67108864000\n"),
+    ("mem_info_gtt_used", "104857600\n"),
+    ("gpu_busy_percent", "97\n"),
+    ("hwmon/hwmon3/temp1_input", "61000\n"),
+    ("hwmon/hwmon3/power1_average", "303000000\n"),
+];
+
+fn radeon(number: u32) -> Gpu<'static> {
+    let address = ["0000:03:00.0", "0000:04:00.0", "0000:05:00.0"][number as usize];
+    Gpu { number, driver: "amdgpu", address, files: &RADEON }
+}
+
+/// A process with a file open as its standard input.
+struct User(Child);
+
+impl User {
+    fn of(machine: &DrmMachine, gpu: u32) -> User {
+        let node = fs::File::open(machine.node(gpu)).unwrap();
+        User(Command::new("sleep").arg("1000").stdin(node).spawn().unwrap())
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn uses(client: u32, address: &str, vram: &str) -> String {
+    format!(
+        "pos:\t0\ndrm-driver:\tamdgpu\ndrm-client-id:\t{client}\ndrm-pdev:\t{address}\ndrm-resident-vram:\t{vram}\n\
+         drm-resident-gtt:\t64 MiB\ndrm-memory-vram:\t1 KiB\namd-evicted-vram:\t2 GiB\n"
+    )
+}
+
+fn row(device: &Device, pid: u32) -> &GpuProcess {
+    device.processes.iter().find(|row| row.pid == pid).unwrap_or_else(|| panic!("{pid}: {:?}", device.processes))
+}
+
+fn only(snapshot: &Snapshot) -> &Device {
+    let [device] = &snapshot.devices[..] else { panic!("{:?}", snapshot.devices) };
+    device
+}
+
+#[test]
+fn a_radeon_is_read_with_its_process() {
+    let machine = DrmMachine::new(&[radeon(0)]);
+    let user = User::of(&machine, 0);
+    machine.says(user.pid(), 0, &uses(12, "0000:03:00.0", "8192 MiB"));
+    let snapshot = machine.snapshot();
+    let device = only(&snapshot);
+    assert_eq!((device.index, device.vendor, device.nature), (0, Vendor::Amd, None));
+    assert_eq!(device.name, Reading::Known("AMD Radeon RX 7900 XTX".into()));
+    assert_eq!(device.bus_id, Reading::Known("0000:03:00.0".into()));
+    assert_eq!(device.memory.free_bytes, Reading::Known(Bytes(25_753_026_560 - 9_663_676_416)));
+    assert_eq!(device.utilization_percent.value(), Some(97));
+    assert_eq!((device.temperature_celsius.value(), device.power_watts.value()), (Some(61), Some(303)));
+    assert_eq!(device.shared_used_bytes, Some(Bytes::mib(100)));
+    assert_eq!(device.unaccounted_bytes, Reading::Known(Bytes::gib(1)));
+    let process = row(device, user.pid());
+    assert_eq!((process.used_bytes.value(), process.proved), (Some(Bytes::gib(8)), true));
+    assert_eq!((process.shared_bytes, process.spilled_bytes), (Some(Bytes::mib(64)), Some(Bytes::gib(2))));
+    // The GPU is shown although NVIDIA's driver is missing.
+    assert!(matches!(&snapshot.driver, Driver::Unavailable { unavailable } if unavailable.is_empty()));
+    assert_eq!(snapshot.unavailable(), None);
+    let output = machine.output(&["ps"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && text.contains("AMD Radeon RX 7900 XTX") && text.contains("8.0 GiB"), "{text}");
+}
+
+#[test]
+fn a_client_that_a_child_inherited_is_counted_once_and_the_parents() {
+    let machine = DrmMachine::new(&[radeon(0)]);
+    let node = fs::File::open(machine.node(0)).unwrap();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "exec 3<&0; sleep 1000 & echo $!; exec 1>&-; wait"]).stdin(node).stdout(Stdio::piped());
+    let mut parent = shell.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(parent.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let child: u32 = line.trim().parse().unwrap();
+    // A shell gives what it starts in the background another standard input, but leaves the other descriptors.
+    for pid in [parent.id(), child] {
+        machine.says(pid, 3, &uses(12, "0000:03:00.0", "8192 MiB"));
+    }
+    let snapshot = machine.snapshot();
+    let process = row(only(&snapshot), parent.id());
+    assert_eq!(process.used_bytes.value(), Some(Bytes::gib(8)));
+    assert_eq!(process.shared_with, [child]);
+    assert_eq!(only(&snapshot).processes.len(), 1);
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    let child = rustix::process::Pid::from_raw(i32::try_from(child).unwrap()).unwrap();
+    rustix::process::kill_process(child, rustix::process::Signal::KILL).unwrap();
+}
+
+#[test]
+fn one_client_number_on_two_gpus_is_two_clients() {
+    let machine = DrmMachine::new(&[radeon(0), radeon(1)]);
+    let users = [User::of(&machine, 0), User::of(&machine, 1)];
+    machine.says(users[0].pid(), 0, &uses(7, "0000:03:00.0", "3 GiB"));
+    machine.says(users[1].pid(), 0, &uses(7, "0000:04:00.0", "5 GiB"));
+    let snapshot = machine.snapshot();
+    let used = |gpu: usize| row(&snapshot.devices[gpu], users[gpu].pid()).used_bytes.value();
+    assert_eq!((used(0), used(1)), (Some(Bytes::gib(3)), Some(Bytes::gib(5))));
+    assert_eq!(snapshot.devices.iter().map(|device| device.index).collect::<Vec<_>>(), [0, 1]);
+}
+
+#[test]
+fn a_process_on_an_integrated_and_a_discrete_gpu_has_two_figures_and_no_sum() {
+    let apu = Gpu {
+        number: 1,
+        driver: "amdgpu",
+        address: "0000:c5:00.0",
+        files: &[
+            ("mem_info_vram_total", "536870912\n"),
+            ("mem_info_vram_used", "5476352\n"),
+            ("mem_info_gtt_total", "118111600640\n"),
+            ("mem_info_gtt_used", "25864192000\n"),
+            ("gpu_metrics", "ab\u{3}\u{1}"),
+        ],
+    };
+    let machine = DrmMachine::new(&[radeon(0), apu]);
+    let node = fs::File::open(machine.node(0)).unwrap();
+    let other = fs::File::open(machine.node(1)).unwrap();
+    let child = Command::new("sleep").arg("1000").stdin(node).stderr(other).spawn().unwrap();
+    let user = User(child);
+    machine.says(user.pid(), 0, &uses(7, "0000:03:00.0", "3 GiB"));
+    machine.says(user.pid(), 2, &sample("05-amdgpu-apu-llm"));
+    let snapshot = machine.snapshot();
+    let [discrete, integrated] = &snapshot.devices[..] else { panic!("{snapshot:?}") };
+    assert_eq!(integrated.nature, Some(Nature::Integrated));
+    assert_eq!(integrated.memory.total_bytes, Reading::Known(Bytes(118_111_600_640)), "the pool, not the carve-out");
+    let left = integrated.memory.free_bytes.value().unwrap();
+    assert!(left <= snapshot.host.memory_available_bytes.value().unwrap(), "{left}");
+    assert_eq!(row(integrated, user.pid()).used_bytes, Reading::Known(Bytes(25_258_000 << 10)));
+    assert_eq!(row(discrete, user.pid()).used_bytes, Reading::Known(Bytes::gib(3)));
+    let key = row(discrete, user.pid()).key().unwrap();
+    assert_eq!(snapshot.held_by(key), Some(Bytes::gib(3)));
+}
+
+#[test]
+fn a_discrete_card_with_more_gtt_than_vram_is_no_apu() {
+    let machine = DrmMachine::new(&[radeon(0)]);
+    machine.set("class/drm/card0/device/gpu_metrics", "ab\u{1}\u{3}");
+    assert_eq!(only(&machine.snapshot()).nature, None);
+}
+
+/// ROCm's GPU 4242 is the card, and these processes have so many bytes there.
+fn with_rocm(machine: &DrmMachine, processes: &[(u32, u64)]) {
+    let node = "class/kfd/kfd/topology/nodes";
+    machine.set(&format!("{node}/0/gpu_id"), "0\n");
+    machine.set(&format!("{node}/1/gpu_id"), "4242\n");
+    machine.set(&format!("{node}/1/properties"), "cpu_cores_count 0\ndrm_render_minor 128\ndomain 0\n");
+    machine.set(&format!("{node}/1/mem_banks/0/properties"), "heap_type 1\nsize_in_bytes 25753026560\n");
+    for (pid, bytes) in processes {
+        machine.set(&format!("class/kfd/kfd/proc/{pid}/vram_4242"), &format!("{bytes}\n"));
+    }
+}
+
+/// In a container ROCm's PIDs are those of the host, and prove nobody.
+fn is_initial_namespace() -> bool {
+    oomdoctor::platform::linux::procfs::Procfs::default().in_initial_pid_namespace()
+}
+
+#[test]
+fn a_row_of_rocm_needs_a_living_process_with_that_card_open() {
+    let machine = DrmMachine::new(&[radeon(0), radeon(1)]);
+    let [user, elsewhere] = [User::of(&machine, 0), User::of(&machine, 1)];
+    let opened_once = User::of(&machine, 0);
+    let gone = 4_000_001;
+    with_rocm(&machine, &[(user.pid(), 8 << 30), (elsewhere.pid(), 4 << 30), (gone, 2 << 30), (opened_once.pid(), 0)]);
+    let snapshot = machine.snapshot();
+    let device = &snapshot.devices[0];
+    assert_eq!(device.ordinal, Some(0));
+    assert_eq!(row(device, user.pid()).used_bytes, Reading::Known(Bytes::gib(8)));
+    assert_eq!(row(device, user.pid()).proved, is_initial_namespace());
+    assert!(device.processes.iter().all(|row| row.pid != opened_once.pid()), "0 bytes are nobody");
+    for pid in [elsewhere.pid(), gone] {
+        let row = row(device, pid);
+        assert!(!row.proved && row.key().is_none(), "{row:?}");
+        if is_initial_namespace() {
+            assert_eq!(row.recognised_as.as_deref(), Some("memory of an exited process"));
+        }
+        let refused = machine.output(&["kill", "--yes", &pid.to_string()]);
+        assert!(!refused.status.success());
+    }
+    assert!(!ends_within(elsewhere.pid(), std::time::Duration::ZERO), "another card's node proves nothing");
+}
+
+#[test]
+fn open_files_and_rocm_are_never_added() {
+    let machine = DrmMachine::new(&[radeon(0)]);
+    let user = User::of(&machine, 0);
+    with_rocm(&machine, &[(user.pid(), 7 << 30)]);
+    machine.says(user.pid(), 0, &uses(12, "0000:03:00.0", "8192 MiB"));
+    let snapshot = machine.snapshot();
+    assert_eq!(only(&snapshot).processes.len(), 1);
+    assert_eq!(row(only(&snapshot), user.pid()).used_bytes, Reading::Known(Bytes::gib(8)));
+}
+
+#[test]
+fn a_gpu_that_sleeps_is_not_woken_and_its_use_is_unknown() {
+    let machine = DrmMachine::new(&[radeon(0)]);
+    machine.set("class/drm/card0/device/power/runtime_status", "suspended\n");
+    let user = User::of(&machine, 0);
+    machine.says(user.pid(), 0, &uses(12, "0000:03:00.0", "8192 MiB"));
+    let snapshot = machine.snapshot();
+    let device = only(&snapshot);
+    assert!(device.asleep && device.processes.is_empty());
+    assert_eq!(device.memory.total_bytes, Reading::Known(Bytes(25_753_026_560)), "reading it wakes nothing");
+    assert_eq!((&device.utilization_percent, &device.power_watts), (&Reading::NotAvailable, &Reading::NotAvailable));
+}
+
+#[test]
+fn intels_memory_is_that_of_the_control_groups_or_the_machines() {
+    let [arc, integrated] = [
+        Gpu { number: 1, driver: "xe", address: "0000:03:00.0", files: &[] },
+        Gpu { number: 0, driver: "i915", address: "0000:00:02.0", files: &[] },
+    ];
+    let machine = DrmMachine::new(&[arc, integrated]);
+    machine.set("fs/cgroup/dmem.capacity", "drm/0000:03:00.0/vram0 17179869184\n");
+    let [user, other] = [User::of(&machine, 1), User::of(&machine, 0)];
+    machine.says(user.pid(), 0, &sample("12-xe-b70-7.1"));
+    machine.says(other.pid(), 0, &sample("10-i915-igpu"));
+    let snapshot = machine.snapshot();
+    let [integrated, arc] = &snapshot.devices[..] else { panic!("{snapshot:?}") };
+    assert_eq!((arc.vendor, arc.memory.total_bytes.value()), (Vendor::Intel, Some(Bytes::gib(16))));
+    let process = row(arc, user.pid());
+    assert_eq!((process.used_bytes.value(), process.shared_bytes), (Some(Bytes::mib(16_000)), Some(Bytes::mib(2))));
+    // Only if every process could be seen is what they use what the GPU has in use.
+    let used = if snapshot.unseen_processes == 0 { Reading::Known(Bytes::mib(16_000)) } else { Reading::Denied };
+    assert_eq!(arc.memory.used_bytes, used);
+    assert_eq!(integrated.nature, Some(Nature::SharedMemory));
+    assert_eq!(integrated.memory.total_bytes, snapshot.host.memory_total_bytes);
+    assert_eq!(row(integrated, other.pid()).used_bytes, Reading::Known(Bytes((81_920 << 10) + 1_048_577)));
+}
+
+#[test]
+fn an_i915_without_figures_is_unknown_and_not_zero() {
+    let machine = DrmMachine::new(&[Gpu { number: 0, driver: "i915", address: "0000:00:02.0", files: &[] }]);
+    let user = User::of(&machine, 0);
+    machine.says(user.pid(), 0, &sample("07-i915-before-memory"));
+    let snapshot = machine.snapshot();
+    assert_eq!(row(only(&snapshot), user.pid()).used_bytes, Reading::Unsupported);
+}
+
+#[test]
+fn a_process_that_is_ended_gives_its_memory_back() {
+    let machine = DrmMachine::new(&[radeon(0)]);
+    let used = machine.sys("class/drm/card0/device/mem_info_vram_used");
+    // The shell stands for the kernel, which counts the memory as free once the process is gone.
+    let script = format!(
+        "sleep 1000 <{} >/dev/null & echo $!; exec >&-; wait; echo 1073741824 >{used}.new; mv {used}.new {used}",
+        machine.node(0).display(),
+        used = used.display(),
+    );
+    let mut shell = Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let pid: u32 = line.trim().parse().unwrap();
+    machine.says(pid, 0, &uses(12, "0000:03:00.0", "8192 MiB"));
+    let before = machine.snapshot();
+    let process = row(only(&before), pid);
+    assert_eq!((process.used_bytes.value(), process.proved), (Some(Bytes::gib(8)), true));
+    let key = process.key().unwrap();
+    let output = machine.output(&["kill", "--yes", &key.to_string()]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("8.0 GiB"), "{said}");
+    assert!(ends_within(pid, PATIENCE));
+    shell.wait().unwrap();
+    let after = machine.snapshot();
+    assert!(only(&after).processes.is_empty());
+    assert_eq!(only(&after).memory.used_bytes, Reading::Known(Bytes::gib(1)));
+}
