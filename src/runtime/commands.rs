@@ -58,9 +58,11 @@ pub(super) fn run(argv: &[String], merges: bool, due: Instant, telling: &Telling
     run_until(command_of(argv)?, merges, due, |output| read_all(output, |block| telling.may_matter(block)))
 }
 
-/// The same for an output that is of no use in parts.
+/// The same for an output that is of no use in parts. The program reads it, not the person, so its times are in UTC.
 pub(super) fn whole(argv: &[String], due: Instant) -> Result<Said, Failure> {
-    run_until(command_of(argv)?, false, due, all_of)
+    let mut command = command_of(argv)?;
+    command.env("TZ", "UTC");
+    run_until(command, false, due, all_of)
 }
 
 fn command_of(argv: &[String]) -> Result<Command, Failure> {
@@ -93,6 +95,8 @@ pub(super) fn run_until(
     command.stderr(errors).stdout(input);
     // A group of its own, so that all of it can be ended.
     here::detach(&mut command);
+    // Nobody waits for it after this program has quit or was killed.
+    here::end_with_this_thread(&mut command);
     let child = command.spawn();
     // The command's ends of the pipes are closed here, or reading them would never end.
     drop(command);

@@ -3,6 +3,7 @@
 
 use super::ask::{Argv, Ask, Way, argv};
 use super::{Kind, Source, Surroundings};
+use crate::units::WallTime;
 
 /// Services whose failures do not end them: their log may have one while they run.
 const SERVERS: [&str; 8] = [
@@ -20,8 +21,16 @@ pub(super) fn asks() -> Vec<Ask> {
     let list = |own: bool| {
         let mut argv = systemctl(own);
         argv.extend(
-            ["list-units", "--all", "--plain", "--no-legend", "--no-pager", "--full", "--type=service"]
-                .map(str::to_owned),
+            [
+                "show",
+                "--all",
+                "--no-pager",
+                "--type=service",
+                "-p",
+                "Id,ActiveState,InactiveEnterTimestamp",
+                "*.service",
+            ]
+            .map(str::to_owned),
         );
         argv
     };
@@ -45,20 +54,37 @@ fn units_of_the_user(_: &Surroundings, printed: &str) -> Result<Vec<Source>, Str
     Ok(failed_or_serving(Kind::UserUnit, printed))
 }
 
-/// "ollama.service loaded active running Ollama Service": unit, load, active, sub, description.
+/// One block a unit, a line a property, in an order that `systemctl` chooses.
 fn failed_or_serving(kind: Kind, printed: &str) -> Vec<Source> {
     let mut units = Vec::new();
-    for line in printed.lines() {
-        let mut fields = line.split_whitespace();
-        let (Some(unit), _, Some(active)) = (fields.next(), fields.next(), fields.next()) else { continue };
-        if active != "failed" && !is_server(unit) {
+    for block in printed.split("\n\n") {
+        let (Some(unit), Some(state)) = (property(block, "Id"), property(block, "ActiveState")) else { continue };
+        let has_failed = state == "failed";
+        if !has_failed && !is_server(unit) {
             continue;
         }
         let whose = if kind == Kind::Unit { "unit" } else { "your unit" };
-        let title = if active == "failed" { format!("{whose} {unit}, failed") } else { format!("{whose} {unit}") };
-        units.push(Source::new(kind, unit, title));
+        let title = if has_failed { format!("{whose} {unit}, failed") } else { format!("{whose} {unit}") };
+        let ended_at = if has_failed || state == "inactive" {
+            property(block, "InactiveEnterTimestamp").and_then(moment)
+        } else {
+            None
+        };
+        units.push(Source { ended_at, ..Source::new(kind, unit, title) });
     }
     units
+}
+
+fn property<'b>(block: &'b str, name: &str) -> Option<&'b str> {
+    block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
+}
+
+/// "Mon 2026-11-23 22:16:48 UTC"; empty or "n/a" where the unit never ended. Other time zones print letters that name no
+/// one zone, so lists are asked for in UTC.
+fn moment(printed: &str) -> Option<WallTime> {
+    let (_, date_and_time) = printed.strip_suffix(" UTC")?.split_once(' ')?;
+    let moment: jiff::civil::DateTime = date_and_time.parse().ok()?;
+    Some(WallTime(moment.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp()))
 }
 
 fn is_server(unit: &str) -> bool {
@@ -101,13 +127,17 @@ mod tests {
 
     #[test]
     fn failed_units_and_servers_are_listed() {
-        let printed = "ollama.service loaded active running Ollama Service\n\
-                       train.service  loaded failed failed  My training\n\
-                       cron.service   loaded active running Cron\n\
-                       jupyter-ada.service loaded active running x\n";
+        let printed = "Id=ollama.service\nActiveState=active\nInactiveEnterTimestamp=\n\n\
+                       Id=train.service\nActiveState=failed\nInactiveEnterTimestamp=Mon 2026-11-23 22:16:48 UTC\n\n\
+                       Id=cron.service\nActiveState=active\nInactiveEnterTimestamp=\n\n\
+                       InactiveEnterTimestamp=Mon 2026-11-23 20:00:00 UTC\nId=jupyter-ada.service\nActiveState=active\n\n\
+                       Id=vllm.service\nActiveState=failed\nInactiveEnterTimestamp=n/a\n";
         let found = failed_or_serving(Kind::UserUnit, printed);
-        let ids: Vec<String> = found.iter().map(|unit| unit.id.to_string()).collect();
-        assert_eq!(ids, ["user-unit:ollama.service", "user-unit:train.service", "user-unit:jupyter-ada.service"]);
+        let found: Vec<(String, Option<String>)> =
+            found.iter().map(|unit| (unit.id.name.clone(), unit.ended_at.map(|at| at.0.to_string()))).collect();
+        let train = Some("2026-11-23T22:16:48Z".to_owned());
+        let expected = [("ollama", None), ("train", train), ("jupyter-ada", None), ("vllm", None)];
+        assert_eq!(found, expected.map(|(name, at)| (format!("{name}.service"), at)));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Logs that lie on this machine, with stand-ins for the programs that have them: what they print was recorded from the
 //! real ones.
 
-use std::{fs, str};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+use std::{fs, str, thread};
 
 use serde_json::Value;
 
@@ -32,7 +34,7 @@ fn each_kind_is_found_and_each_id_that_is_printed_can_be_read() {
     );
     // What a container writes to standard error comes out of `logs` there.
     home.program("docker", &format!("case $1 in ps) echo 'trainer|Exited (1) 3 minutes ago|pytorch:2.6';; inspect) echo '{{\"OOMKilled\":false,\"ExitCode\":1}}';; logs) echo step 1; echo '{FAILURE}' >&2;; esac"));
-    home.program("systemctl", "case \"$*\" in *--user*list-units*) echo 'train.service loaded failed failed x';; *list-units*) echo 'ollama.service loaded active running y';; *show*) echo Result=exit-code;; esac");
+    home.program("systemctl", "case \"$*\" in *--user*ActiveState*) [ $TZ = UTC ] && printf 'Id=train.service\\nActiveState=failed\\nInactiveEnterTimestamp=Mon 2026-11-23 12:00:00 UTC\\n';; *ActiveState*) printf 'Id=ollama.service\\nActiveState=active\\nInactiveEnterTimestamp=\\n';; *show*) echo Result=exit-code;; esac");
     home.program("journalctl", &format!("case \"$*\" in *train*) echo '2026-11-23T12:00:00+0000 box train[7]: {FAILURE}';; *ollama*) echo fine;; *-k*) echo '2026-11-23T12:00:00+0000 box kernel: Out of memory: Killed process 4242 (python) total-vm:1kB, anon-rss:2kB, file-rss:0kB, shmem-rss:0kB';; esac"));
     fs::write(home.at("work/slurm-12.out"), FAILURE).unwrap();
     let sources = found(&home, &[]);
@@ -41,6 +43,8 @@ fn each_kind_is_found_and_each_id_that_is_printed_can_be_read() {
         assert_eq!(source["oom"], "yes", "{source}");
     }
     assert_eq!(of_kind(&sources, "unit").unwrap()["oom"], "no");
+    assert_eq!(of_kind(&sources, "unit").unwrap()["ended_at"], Value::Null);
+    assert_eq!(of_kind(&sources, "user-unit").unwrap()["ended_at"], "2026-11-23T12:00:00.000Z");
     for source in &sources {
         let output = home.says(&["diagnose", "--no-live", "--json", "--from", source["id"].as_str().unwrap()]);
         let diagnosis: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -84,6 +88,33 @@ fn what_cannot_be_asked_is_said_and_hides_nothing_else() {
     assert!(of_kind(&found(&home, &["podman"]), "podman").unwrap()["unreadable_reason"].is_string());
     assert!(of_kind(&found(&home, &["pod"]), "pod").unwrap()["unreadable_reason"].is_string(), "kubectl is not there");
     assert_eq!(sources[0]["kind"], "file");
+}
+
+#[test]
+fn what_is_asked_ends_with_the_program() {
+    let home = Home::new();
+    let pid = home.at("pid");
+    home.program("docker", &format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000", pid.display()));
+    let mut asking = home.command(&["sources", "docker"]).stdout(Stdio::null()).spawn().unwrap();
+    wait_until("docker runs", || pid.exists());
+    let docker = fs::read_to_string(&pid).unwrap().trim().to_owned();
+    asking.kill().unwrap();
+    asking.wait().unwrap();
+    wait_until("docker has ended", || !is_running(&docker));
+}
+
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let due = Instant::now() + Duration::from_secs(20);
+    while !is_so() {
+        assert!(Instant::now() < due, "{what}: not in time");
+        thread::yield_now();
+    }
+}
+
+/// A zombie has ended: in a container nobody may wait for it.
+fn is_running(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
 #[test]

@@ -15,7 +15,7 @@ impl Home {
         let home = Home(tempfile::tempdir().unwrap());
         fs::create_dir_all(home.at("bin")).unwrap();
         fs::create_dir_all(home.at("work")).unwrap();
-        for name in ["sh", "cat", "sleep", "env", "touch"] {
+        for name in ["sh", "cat", "sleep", "env", "touch", "mv"] {
             let there =
                 ["/bin", "/usr/bin"].iter().map(|folder| PathBuf::from(folder).join(name)).find(|path| path.exists());
             std::os::unix::fs::symlink(there.unwrap(), home.at(&format!("bin/{name}"))).unwrap();
@@ -45,10 +45,14 @@ impl Home {
     }
 
     pub fn says(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
         command.args(arguments).env_clear().current_dir(self.at("work"));
         command.env("PATH", self.at("bin")).env("HOME", self.0.path());
         command.env("XDG_CONFIG_HOME", self.at("none")).env("XDG_STATE_HOME", self.at("state"));
-        command.output().unwrap()
+        command
     }
 }
