@@ -117,6 +117,7 @@ pub(crate) mod testing {
             crashed_at: None,
             crashed_at_if_utc: None,
             run: crate::knowledge::run::Run::default(),
+            allocations: vec![],
             signs: vec![],
             own_options: vec![],
             just_stops: false,
