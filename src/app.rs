@@ -7,6 +7,7 @@ pub(crate) mod again;
 pub(crate) mod aim;
 pub(crate) mod detail;
 pub(crate) mod dialog;
+pub mod dropped;
 pub(crate) mod editor;
 pub mod effect;
 pub mod freed;

@@ -70,7 +70,8 @@ const QUIT: i32 = 3;
 #[derive(Debug)]
 pub enum LogSource {
     None,
-    File(PathBuf),
+    /// A file, which may be a memory snapshot, with snapshots of the same run.
+    File(PathBuf, Vec<PathBuf>),
     /// The log of the last time.
     Last(Box<Story>, String),
     /// A pipe that its writer may hold open for long: standard input, or a named one.
@@ -207,9 +208,9 @@ fn forget_unwanted_log(config: &Config, folder: &Path, wakes: &Sender<Wake>) {
 fn open_log(source: LogSource, model: &mut Model, outside: &mut Outside) -> io::Result<Option<File>> {
     match source {
         LogSource::None => {}
-        LogSource::File(path) => {
+        LogSource::File(path, snapshots) => {
             follow::follow(path.clone(), outside.wakes.clone(), outside.reader.desk.clone())?;
-            outside.act(open_file(model, path));
+            outside.act(open_file(model, path, snapshots));
         }
         LogSource::Last(story, text) => outside.act(open_last(model, text, *story)),
         LogSource::Pipe(pipe) => {

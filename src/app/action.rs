@@ -64,6 +64,8 @@ pub enum Action {
     Machines,
     /// Show the recording of the run that failed.
     Recording,
+    /// Show the memory snapshots of the run that failed.
+    Allocations,
     /// Ask whether to run the recorded command again, as the fix changes it.
     RunAgain,
     /// Write a report for others.
@@ -103,6 +105,7 @@ impl Action {
                 | Action::Log
                 | Action::About
                 | Action::Recording
+                | Action::Allocations
                 | Action::Machines
                 | Action::Theme
                 | Action::Help

@@ -30,11 +30,13 @@ pub struct Order {
 /// Something to be done outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Read this log with the knowledge base and answer with `Msg::LogRead` of the same generation.
+    /// Read this log and the memory snapshots of its run, and answer with `Msg::LogRead` of the same generation, or
+    /// `Msg::Unread`.
     ReadLog {
         generation: u64,
         /// The log as pasted.
         text: String,
+        snapshots: Vec<PathBuf>,
     },
     /// Read this log of a run that worked and answer with `Msg::RunThatWorked`.
     ReadLogThatWorked(String),
@@ -43,10 +45,16 @@ pub enum Effect {
         path: PathBuf,
         from: usize,
     },
-    /// Read this file's log and answer with `Msg::LogRead` of the same generation, or `Msg::Trouble`.
+    /// Read this file, a log or a memory snapshot, and the snapshots of its run, and answer in the same way.
     ReadFile {
         generation: u64,
         path: PathBuf,
+        snapshots: Vec<PathBuf>,
+    },
+    /// Say which files these paths name, and answer with `Msg::Dropped`. They were pasted as this text.
+    LookAtPaths {
+        text: String,
+        paths: Vec<PathBuf>,
     },
     /// Look for failed logs in places of these kinds (without kinds: on this machine) and answer with `Msg::Found`.
     FindLogs(Vec<Kind>),

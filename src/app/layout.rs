@@ -97,6 +97,16 @@ pub(crate) fn replay_columns(size: (u16, u16)) -> usize {
     usize::from(size.0.saturating_sub(BESIDE_CURVES).max(1))
 }
 
+/// The columns inside a window as large as the screen.
+pub(crate) fn whole_width(size: (u16, u16)) -> usize {
+    usize::from(size.0.saturating_sub(4))
+}
+
+/// The rows of a part of the memory snapshots: all but the frame, the parts' names and the keys.
+pub(crate) fn allocations_rows(size: (u16, u16)) -> usize {
+    usize::from(size.1.saturating_sub(6).max(1))
+}
+
 /// The columns of the text of the selected fix, beside a table of fixes that would like so many.
 pub(crate) fn detail_width(size: (u16, u16), steps_columns: u16) -> usize {
     let columns = if is_small(size) { size.0 } else { detail_columns(size.0, steps_columns) };

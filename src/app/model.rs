@@ -2,6 +2,7 @@
 //! in the files of `app` that it is about.
 
 mod aim;
+pub(crate) mod allocations;
 mod config;
 mod feed;
 mod found;
@@ -16,6 +17,7 @@ use std::time::Duration;
 pub use aim::Aim;
 #[cfg(test)]
 pub(crate) use aim::UNSEEN;
+pub use allocations::Allocations;
 pub use config::{Config, Palette, Source};
 pub use feed::{Feed, LookedAt};
 pub use found::FoundLogs;
@@ -57,6 +59,8 @@ pub struct Model {
     /// Which processes `x` asks about, and since when.
     pub aim: Aim,
     pub input: Input,
+    /// The memory snapshots of the log's run.
+    pub allocations: Allocations,
     /// The failed logs that lie on this machine.
     pub found: FoundLogs,
     /// The machines that are watched besides this one.
@@ -117,6 +121,7 @@ impl Model {
             processes: Processes::default(),
             aim: Aim::default(),
             input: Input::default(),
+            allocations: Allocations::default(),
             found: FoundLogs::default(),
             hosts: Hosts::default(),
             advice: None,

@@ -1,11 +1,13 @@
 //! Owns all that can happen to the program. Everything a person or the machine does arrives as one of these.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crossterm::event::{KeyEvent, MouseEvent};
 
 use super::again::Progress;
+use super::dropped::DroppedFile;
 use super::model::{Change, Seen};
 use super::replay::Played;
 use super::run_again::RunAgain;
@@ -87,6 +89,10 @@ pub enum Msg {
         /// No more will come.
         closed: bool,
     },
+    /// The files whose paths this pasted text consists of; `None` where they are not files, so that it is a log itself.
+    Dropped(String, Option<Vec<DroppedFile>>),
+    /// Files that lie beside the log of this generation look like memory snapshots of its run.
+    SnapshotsBeside(u64, Vec<PathBuf>),
     /// The file of the log changed.
     FileChanged(Change),
     /// What became of a signal.

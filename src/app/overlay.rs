@@ -2,6 +2,7 @@
 //! over the regions, below a question. Each has a file: implement `Overlay`, and open it where its action is done.
 
 pub(crate) mod about;
+pub(crate) mod allocations;
 pub(crate) mod commands;
 pub(crate) mod done;
 pub(crate) mod drawing;

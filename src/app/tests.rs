@@ -249,7 +249,7 @@ impl Session {
         let base = &*BASE;
         for effect in std::mem::take(&mut self.effects) {
             let (generation, text) = match effect {
-                Effect::ReadLog { generation, text } => (generation, text),
+                Effect::ReadLog { generation, text, .. } => (generation, text),
                 Effect::ReadLogThatWorked(text) => {
                     let run = base.run_that_worked(&PastedLog::new(text)).map_err(str::to_owned);
                     self.send(Msg::RunThatWorked(Box::new(run)));
@@ -338,7 +338,7 @@ fn file_reads(session: &mut Session, text: &str) {
 
 fn with_file(text: &str) -> Session {
     let mut session = Session::with_holders();
-    let effect = update::open_file(&mut session.model, "/jobs/slurm-1234.out".into());
+    let effect = update::open_file(&mut session.model, "/jobs/slurm-1234.out".into(), Vec::new());
     session.effects.push(effect);
     file_reads(&mut session, text);
     session

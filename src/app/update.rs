@@ -2,6 +2,7 @@
 //! and the outcome of effects come in as arguments. Keys, mouse, feed, log and endings have a file each.
 
 mod again;
+mod allocations;
 mod answers;
 mod burst;
 mod commands;
@@ -89,7 +90,9 @@ fn of_machine(model: &mut Model, msg: Msg) -> Vec<Effect> {
         Msg::Stdin { text, closed } => {
             return log::more_came_through_the_pipe(model, text, closed).into_iter().collect();
         }
+        Msg::Dropped(text, files) => return allocations::dropped(model, text, files).into_iter().collect(),
         Msg::FileChanged(change) => return log::file_changed(model, change).into_iter().collect(),
+        Msg::SnapshotsBeside(generation, files) => allocations::lie_beside(model, generation, files),
         Msg::Header(header) => feed::header(model, header),
         Msg::FeedDown(why) => model.home().down = Some(why),
         Msg::LogRead(read) => reading::log_was_read(model, *read),

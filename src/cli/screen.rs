@@ -51,7 +51,7 @@ pub(super) fn run(
     if !can_be_drawn_on || !stdout().is_terminal() {
         return plain(global, &DiagnoseArgs { file: log, more, last, ..DiagnoseArgs::default() }, is_piped, hosts);
     }
-    let source = match source(global, file, last, is_piped) {
+    let source = match source(global, file, more, last, is_piped) {
         Ok(source) => source,
         Err(code) => return code,
     };
@@ -70,7 +70,7 @@ pub(super) fn replay(global: &Global, path: &Path) -> ExitCode {
         return print(&in_words(tape, !global.ascii && here::shows_unicode()), ExitCode::SUCCESS);
     }
     let log = runs::output_of(&path);
-    let source = if tape.output.is_some() && log != path { LogSource::File(log) } else { LogSource::None };
+    let source = if tape.output.is_some() && log != path { LogSource::File(log, Vec::new()) } else { LogSource::None };
     started(global, source, false, Some(tape), Asked::default())
 }
 
@@ -112,11 +112,17 @@ fn started(global: &Global, source: LogSource, demo: bool, replay: Option<Played
 }
 
 /// The source of the log to open first, or the exit code if it can't be opened.
-fn source(global: &Global, file: Option<&Path>, last: bool, is_piped: bool) -> Result<LogSource, ExitCode> {
+fn source(
+    global: &Global,
+    file: Option<&Path>,
+    more: Vec<PathBuf>,
+    last: bool,
+    is_piped: bool,
+) -> Result<LogSource, ExitCode> {
     if let Some(file) = file {
         return match named_pipe(file) {
             Ok(Some(pipe)) => Ok(LogSource::Pipe(pipe)),
-            Ok(None) => Ok(LogSource::File(file.to_path_buf())),
+            Ok(None) => Ok(LogSource::File(file.to_path_buf(), more)),
             Err(error) => Err(unreadable(file, &error)),
         };
     }

@@ -71,7 +71,7 @@ fn snapshots(all: &[Filled]) -> Vec<Vec<String>> {
 }
 
 /// A table with its columns one below the other.
-fn aligned(table: &Table) -> Vec<String> {
+pub(crate) fn aligned(table: &Table) -> Vec<String> {
     let cells = || std::iter::once(table.columns.iter().map(ToString::to_string).collect()).chain(table.rows.clone());
     let mut widths = vec![0; table.columns.len()];
     for row in cells() {

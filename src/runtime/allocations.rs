@@ -10,6 +10,8 @@ use super::unpack::Unpacked;
 use crate::allocations::figures;
 use crate::allocations::read;
 use crate::allocations::told::Filled;
+use crate::app::dropped::{DroppedFile, DroppedKind};
+use crate::text::harmless;
 
 /// How much of a file tells whether it is a snapshot.
 const HEAD: u64 = 1 << 10;
@@ -41,6 +43,26 @@ pub(crate) fn filled(path: &Path) -> Result<Vec<Filled>, String> {
     } else {
         Ok(filled)
     }
+}
+
+/// What these snapshots tell. Fails if one of them can't be read or is none.
+pub(crate) fn of_all<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<Vec<Filled>, String> {
+    let mut all = Vec::new();
+    for path in paths {
+        let filled = filled(path);
+        all.extend(filled.map_err(|why| format!("{}: {why}", harmless(&path.display().to_string())))?);
+    }
+    Ok(all)
+}
+
+/// Which files these paths name; `None` if one of them is no file.
+pub(crate) fn look_at(paths: Vec<PathBuf>) -> Option<Vec<DroppedFile>> {
+    let looked = paths.into_iter().map(|path| {
+        open_log(&path).ok()?;
+        let kind = if is_snapshot(&path).unwrap_or(false) { DroppedKind::Snapshot } else { DroppedKind::Log };
+        Some(DroppedFile { path, kind })
+    });
+    looked.collect()
 }
 
 /// The snapshots beside a log, written at about the same time, by their names.

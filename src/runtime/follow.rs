@@ -8,6 +8,7 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use super::allocations::is_snapshot;
 use super::files::each_block;
 use super::reader::Desk;
 use super::unpack::is_compressed_file;
@@ -37,9 +38,10 @@ fn look(path: &Path) -> Option<Look> {
     Some(Look { file, length: metadata.len(), written: metadata.modified().ok() })
 }
 
-/// Tells of every change from now on, but not while the last reading is still under way. A compressed log is complete.
+/// Tells of every change from now on, but not while the last reading is still under way. A compressed log is
+/// complete, as is a memory snapshot.
 pub(crate) fn follow(path: PathBuf, wakes: Sender<Wake>, desk: Desk) -> io::Result<()> {
-    if regular::open(&path).is_ok_and(|file| is_compressed_file(&file)) {
+    if regular::open(&path).is_ok_and(|file| is_compressed_file(&file)) || is_snapshot(&path).unwrap_or(false) {
         return Ok(());
     }
     // The first look comes before the file is read: a change in between is reported, and at worst read twice.

@@ -12,9 +12,9 @@ use super::journal::Journal;
 use super::last::Shelf;
 use super::process_control::Leaders;
 use super::process_control::follow_and_watch;
-use super::reader::{Job, Reader};
+use super::reader::{Job, Reader, Written};
 use super::wake::{Tell, Wake};
-use super::{clipboard, outbox, runs, sources, terminal};
+use super::{allocations, clipboard, outbox, runs, sources, terminal};
 use crate::advice::release::Release;
 use crate::app::effect::Order;
 use crate::app::run_again::RunAgain;
@@ -51,8 +51,13 @@ impl Outside {
         match effect {
             Effect::ReadLogThatWorked(text) => self.reader.ask(Job::Worked(text)),
             Effect::ReadProgress { path, from } => self.reader.ask(Job::Progress(path, from)),
-            Effect::ReadLog { generation, text } => self.reader.ask(Job::Text(generation, text)),
-            Effect::ReadFile { generation, path } => self.reader.ask(Job::File(generation, path)),
+            Effect::ReadLog { generation, text, snapshots } => {
+                self.reader.ask(Job::Log { generation, text: Written::Text(text), snapshots });
+            }
+            Effect::ReadFile { generation, path, snapshots } => {
+                self.reader.ask(Job::Log { generation, text: Written::File(path), snapshots });
+            }
+            Effect::LookAtPaths { text, paths } => self.look_at(text, paths),
             Effect::Signal(order) => self.signal(order),
             Effect::Release(key, release) => self.release(key, release),
             Effect::NoteMemory(key, bytes) => {
@@ -100,6 +105,17 @@ impl Outside {
         });
         if let Err(error) = spawned {
             self.wakes.tell(Msg::Found(asked, Err(error.to_string())));
+        }
+    }
+
+    /// On a thread of its own: a network's file system may hang.
+    fn look_at(&self, text: String, paths: Vec<PathBuf>) {
+        let (wakes, pasted) = (self.wakes.clone(), text.clone());
+        let spawned = thread::Builder::new().name("dropped".into()).spawn(move || {
+            wakes.tell(Msg::Dropped(text, allocations::look_at(paths)));
+        });
+        if spawned.is_err() {
+            self.wakes.tell(Msg::Dropped(pasted, None));
         }
     }
 

@@ -9,12 +9,17 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::allocations;
 use super::files::{Keeper, read_all, read_file};
 use super::unpack::{is_compressed, may_be_compressed};
 use super::wake::{Tell, Wake};
+use crate::allocations::figures::lead_with_the_first_failure;
+use crate::allocations::message::as_log;
+use crate::allocations::told::Filled;
 use crate::app::Msg;
 use crate::app::again::Progress;
 use crate::app::msg::LogRead;
+use crate::knowledge::allocations::add as add_snapshots;
 use crate::knowledge::diagnosis::Oom;
 use crate::knowledge::page;
 use crate::knowledge::run::Run;
@@ -42,10 +47,16 @@ impl Telling {
 /// A line that some entry looks at.
 const WARM_UP: &str = "RuntimeError: CUDA out of memory. Tried to allocate 1.00 GiB";
 
+/// Where a log is.
+pub(crate) enum Written {
+    Text(String),
+    File(PathBuf),
+}
+
 /// What is to be read, with the generation of a log.
 pub(crate) enum Job {
-    Text(u64, String),
-    File(u64, PathBuf),
+    /// A log with the memory snapshots of its run; one of them may be given in the log's place.
+    Log { generation: u64, text: Written, snapshots: Vec<PathBuf> },
     /// The log of a run that worked.
     Worked(String),
     /// What a log's file says from this byte on.
@@ -164,7 +175,7 @@ fn refuse(why: &str, (desk, rings): &Jobs, wakes: &Sender<Wake>) {
         if let Some(job) = desk.take() {
             desk.done();
             is_heard = wakes.tell(match job {
-                Job::Text(generation, _) | Job::File(generation, _) => Msg::Unread(generation, why.to_owned()),
+                Job::Log { generation, .. } => Msg::Unread(generation, why.to_owned()),
                 Job::Worked(_) => Msg::RunThatWorked(Box::new(Err(why.to_owned()))),
                 Job::Progress(..) => Msg::Trouble(why.to_owned()),
             });
@@ -192,11 +203,17 @@ fn work(base: &KnowledgeBase, telling: &Telling, (desk, rings): &Jobs, wakes: &S
                 Ok((bytes, _)) => Msg::Progress(progress(base, bytes.get(from..).unwrap_or(&bytes))),
                 Err(error) => Msg::Trouble(format!("{} can't be read: {error}", path.display())),
             },
-            Job::Text(generation, text) => read(base, generation, PastedLog::new(text), None),
-            Job::File(generation, path) => match open(&path, telling) {
-                Ok((bytes, written)) => read(base, generation, PastedLog::from_bytes(bytes), written),
-                Err(error) => Msg::Unread(generation, format!("{} can't be read: {error}", path.display())),
-            },
+            Job::Log { generation, text, snapshots } => {
+                match Subject::of(&text, &snapshots, telling).map(|subject| read(base, generation, subject)) {
+                    Ok(read) => {
+                        if let Some(found) = beside(&text, &snapshots, &read) {
+                            wakes.tell(found);
+                        }
+                        Msg::LogRead(Box::new(read))
+                    }
+                    Err(why) => Msg::Unread(generation, why),
+                }
+            }
         };
         desk.done();
         if !wakes.tell(msg) {
@@ -275,9 +292,46 @@ pub(crate) fn open(path: &Path, telling: &Telling) -> io::Result<(Vec<u8>, Optio
     Ok((read_file(file, |block| telling.may_matter(block))?, written))
 }
 
-fn read(base: &KnowledgeBase, generation: u64, log: PastedLog, written: Option<WallTime>) -> Msg {
+/// What one reading is about: a log and what the memory snapshots of its run show.
+struct Subject {
+    log: PastedLog,
+    written: Option<WallTime>,
+    filled: Vec<Filled>,
+}
+
+impl Subject {
+    /// Reads the log, which may be a memory snapshot itself: then the error that it recorded is the log.
+    fn of(text: &Written, snapshots: &[PathBuf], telling: &Telling) -> Result<Subject, String> {
+        let filled = allocations::of_all(snapshots.iter().map(PathBuf::as_path))?;
+        let path = match text {
+            Written::Text(text) => return Ok(Subject { log: PastedLog::new(text.clone()), written: None, filled }),
+            Written::File(path) => path,
+        };
+        if allocations::is_snapshot(path).unwrap_or(false) {
+            let mut all = allocations::of_all([path.as_path()])?;
+            all.extend(filled);
+            lead_with_the_first_failure(&mut all);
+            let recorded = all.first().map(|leading| as_log(leading).unwrap_or_else(|| leading.sentence.clone()));
+            let log = PastedLog::new(recorded.unwrap_or_default());
+            return Ok(Subject { log, written: written_at(path), filled: all });
+        }
+        let (bytes, written) =
+            open(path, telling).map_err(|error| format!("{} can't be read: {error}", path.display()))?;
+        Ok(Subject { log: PastedLog::from_bytes(bytes), written, filled })
+    }
+}
+
+/// When a file was last written.
+fn written_at(path: &Path) -> Option<WallTime> {
+    let written = std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok()?;
+    jiff::Timestamp::try_from(written).ok().map(WallTime)
+}
+
+fn read(base: &KnowledgeBase, generation: u64, subject: Subject) -> LogRead {
+    let Subject { log, written, filled } = subject;
     let began = Instant::now();
-    let diagnosis = base.diagnose(&log, Some(&jiff::Zoned::now()));
+    let mut diagnosis = base.diagnose(&log, Some(&jiff::Zoned::now()));
+    add_snapshots(&mut diagnosis, filled);
     log::debug!(
         "log {generation}: {} bytes, {} lines, {} entries matched, first {:?}, read in {:?}",
         log.raw().len(),
@@ -288,7 +342,18 @@ fn read(base: &KnowledgeBase, generation: u64, log: PastedLog, written: Option<W
     );
     let fixes = base.leading_fixes(&diagnosis);
     let pages = page::of_matches(base, &diagnosis);
-    Msg::LogRead(Box::new(LogRead { generation, log: Arc::new(log), diagnosis, fixes, pages, written }))
+    LogRead { generation, log: Arc::new(log), diagnosis, fixes, pages, written }
+}
+
+/// The files beside the log of a failure that look like memory snapshots of its run, where none were read with it.
+fn beside(text: &Written, snapshots: &[PathBuf], read: &LogRead) -> Option<Msg> {
+    let Written::File(path) = text else { return None };
+    if !snapshots.is_empty() || !read.diagnosis.allocations.is_empty() || read.diagnosis.oom == Oom::No {
+        return None;
+    }
+    let found = allocations::beside(path);
+    let files: Vec<PathBuf> = found.small.into_iter().chain(found.large).collect();
+    (!files.is_empty()).then_some(Msg::SnapshotsBeside(read.generation, files))
 }
 
 /// New text is passed on no more often than this, and more rarely the more there is.

@@ -26,7 +26,7 @@ const TARGETS: usize = 52;
 const BESIDE: usize = 24;
 
 /// What is needed first.
-const BY_NEED: [Action; 13] = [
+const BY_NEED: [Action; 14] = [
     Action::End,
     Action::ReadFound,
     Action::Enter,
@@ -34,6 +34,7 @@ const BY_NEED: [Action; 13] = [
     Action::Works,
     Action::DidNotHelp,
     Action::Rules,
+    Action::Allocations,
     Action::Recording,
     Action::Log,
     Action::Fit,
@@ -155,6 +156,7 @@ fn words<'a>(model: &Model, binding: &'a Binding, columns: usize) -> Option<Cow<
         Action::Works | Action::FailedAgain | Action::Command | Action::Model if !has_failed(model) => None,
         Action::Rules | Action::About | Action::LogThatWorked | Action::Fit if !has_failed(model) => None,
         Action::Recording if model.input.record.is_none() && model.replay.is_none() => None,
+        Action::Allocations if !model.has_allocations() => None,
         Action::Machines if model.hosts.all.is_empty() => None,
         Action::ReadFound if model.found_failure().is_none() => None,
         Action::FoundLogs if model.input.log.is_some() || model.aims_at_marks() => None,

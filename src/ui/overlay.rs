@@ -1,5 +1,7 @@
 //! Owns the drawing of whatever lies over the regions: the question, else the overlay that is open.
 
+mod allocations;
+mod curves;
 mod hints;
 mod question;
 mod recording;
@@ -15,6 +17,7 @@ use super::theme::Theme;
 use crate::app::Model;
 use crate::app::layout::{page_height, page_width};
 use crate::app::model::Target;
+use crate::app::overlay::allocations::AllocationsView;
 use crate::app::overlay::recording::RecordingView;
 use crate::app::overlay::{Body, Hint, Item, Line as Meaning, OpenOverlay};
 use crate::knowledge::page::Tone;
@@ -66,6 +69,12 @@ fn overlay(
             lines
         }
         Body::Missing => vec![Line::raw("The knowledge base is still loading.")],
+        Body::Drawn if model.opened::<AllocationsView>().is_some() => {
+            let lines;
+            (title, lines) = allocations::lines(model, theme);
+            place = Some(picture.area());
+            lines
+        }
         Body::Drawn if model.opened::<RecordingView>().is_some() => {
             let lines;
             (title, lines) = recording::lines(model, theme, picture.area(), targets);

@@ -154,7 +154,7 @@ fn what_was_typed_while_the_terminal_was_stuck_is_no_answer() {
 #[test]
 fn a_log_that_cannot_be_read_is_said_and_makes_room_for_another() {
     let mut session = Session::new();
-    let effect = update::open_file(&mut session.model, "/tmp".into());
+    let effect = update::open_file(&mut session.model, "/tmp".into(), Vec::new());
     let Effect::ReadFile { generation, .. } = effect else { panic!() };
     session.send(Msg::Unread(generation, "/tmp can't be read: is a directory".into()));
     assert!(crate::ui::drawn(&session.model).contains("is a directory"));

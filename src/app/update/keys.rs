@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-use super::{answers, burst, commands, found, hosts, log, run_again, typing};
+use super::{allocations, answers, burst, commands, found, hosts, log, run_again, typing};
 use crate::app::action::Action;
 use crate::app::effect::Effect;
 use crate::app::gate::is_ctrl_c;
@@ -117,6 +117,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::FoundLogs => return found::list(model).into_iter().collect(),
         Action::Machines => hosts::list(model),
         Action::Recording => return recording::open(model).into_iter().collect(),
+        Action::Allocations => return allocations::show(model).into_iter().collect(),
         Action::RunAgain => return run_again::ask(model).into_iter().collect(),
         Action::Rules => reasons::toggle(model),
         Action::Log => region::show_log(model),

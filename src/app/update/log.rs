@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use crate::app::action::Action;
+use crate::app::dropped;
 use crate::app::effect::Effect;
 use crate::app::last::Story;
-use crate::app::model::{Change, Followed, Model, Pipe, Region, SinceItWorked};
+use crate::app::model::{Allocations, Change, Followed, Model, Pipe, Region, SinceItWorked};
 use crate::app::question::{Answer, Asked};
 use crate::app::region::fixes;
 
@@ -34,6 +35,20 @@ pub(crate) fn pasted(model: &mut Model, text: String) -> Option<Effect> {
         prompt.text.push_str(&one_line(&text));
         return None;
     }
+    let is_awaited = model.input.since_it_worked == SinceItWorked::Awaited;
+    let is_asked = model.question.as_ref().is_some_and(|question| matches!(question.asked, Asked::Paste(_)));
+    if !is_awaited
+        && !is_asked
+        && let Some(paths) = dropped::paths(&text)
+    {
+        model.question = None;
+        return Some(Effect::LookAtPaths { text, paths });
+    }
+    pasted_text(model, text)
+}
+
+/// A paste that is a log itself.
+pub(super) fn pasted_text(model: &mut Model, text: String) -> Option<Effect> {
     // A paste is no answer: whatever was asked is not done. One that waits for its own answer is not lost.
     let waiting = match model.question.take().map(|question| question.asked) {
         Some(Asked::Paste(earlier)) => Some(earlier),
@@ -128,6 +143,7 @@ pub(super) fn open(model: &mut Model, text: String, origin: String) -> Effect {
     model.input.record = None;
     model.input.origin = origin;
     model.input.own = true;
+    model.allocations = Allocations::default();
     ask_for(model, text)
 }
 
@@ -138,7 +154,7 @@ fn keep_previous(model: &mut Model) {
     }
 }
 
-fn ask_for(model: &mut Model, text: String) -> Effect {
+pub(super) fn ask_for(model: &mut Model, text: String) -> Effect {
     let being_read = Some(text.clone());
     let effect = ask_for_more(model, text);
     model.input.awaited = Some((model.input.generation, being_read));
@@ -150,13 +166,26 @@ fn ask_for_more(model: &mut Model, text: String) -> Effect {
     model.input.generation += 1;
     model.input.trouble = None;
     model.input.awaited = Some((model.input.generation, None));
-    Effect::ReadLog { generation: model.input.generation, text }
+    Effect::ReadLog { generation: model.input.generation, text, snapshots: model.allocations.files.clone() }
 }
 
-/// The log named on the command line.
-pub fn open_file(model: &mut Model, path: PathBuf) -> Effect {
+/// The log or memory snapshot named on the command line, with snapshots of the same run.
+pub fn open_file(model: &mut Model, path: PathBuf, snapshots: Vec<PathBuf>) -> Effect {
     model.input.origin = file_name(&path);
+    model.allocations = Allocations { files: snapshots, is_to_show: true, ..Allocations::default() };
     read_file(model, path, false)
+}
+
+/// A file that was dropped onto the terminal. It is not looked at for more.
+pub(super) fn open_dropped(model: &mut Model, path: PathBuf, snapshots: Vec<PathBuf>) -> Effect {
+    model.overlay = None;
+    keep_previous(model);
+    model.input.story = None;
+    model.input.record = None;
+    let effect = open_file(model, path, snapshots);
+    model.input.file = None;
+    model.input.own = true;
+    effect
 }
 
 /// The name of a file without its folder.
@@ -170,7 +199,7 @@ fn read_file(model: &mut Model, path: PathBuf, adds: bool) -> Effect {
     model.input.awaited = Some((model.input.generation, None));
     model.input.own = false;
     model.input.file = Some(Followed { path: path.clone(), change: None, adds });
-    Effect::ReadFile { generation: model.input.generation, path }
+    Effect::ReadFile { generation: model.input.generation, path, snapshots: model.allocations.files.clone() }
 }
 
 /// The log's file changed. It is read again like a pipe that says more, unless the person took a fix already or gave a log of

@@ -1,6 +1,7 @@
 //! Owns what becomes of a log that was read: its diagnosis, the walk that begins or goes on, and the comparison with a run
 //! that worked.
 
+use super::allocations;
 use super::log::{NO_TEXT, file_name};
 use crate::advice::changed;
 use crate::advice::compare::compare;
@@ -27,7 +28,7 @@ pub(super) fn log_was_read(model: &mut Model, read: LogRead) {
     }
     let is_first = model.input.log.is_none();
     let adds = model.input.file.as_ref().is_some_and(|file| file.adds && !model.input.own);
-    let grew = model.input.pipe == Pipe::Open || adds;
+    let grew = model.input.pipe == Pipe::Open || adds || model.allocations.is_only_addition;
     let had_fixes = has_fixes_ahead(model);
     let has_ended_in_the_log = has_ended_in_the_log(model);
     let forgotten = take_in(model, read, grew);
@@ -51,6 +52,7 @@ pub(super) fn log_was_read(model: &mut Model, read: LogRead) {
     if model.has_one_region() && is_first {
         model.focus = Region::Steps;
     }
+    allocations::were_read(model);
 }
 
 /// Whether what came through the pipe is complete and nobody does anything in the log, which was shown while it came.
@@ -149,6 +151,8 @@ fn forget_other_model(model: &mut Model, last: Option<&Diagnosis>) -> Option<Str
 pub(super) fn log_was_not_read(model: &mut Model, generation: u64, why: String) {
     if model.input.awaited.as_ref().is_some_and(|(awaited, _)| *awaited == generation) {
         model.input.awaited = None;
-        model.input.trouble = Some(why);
+        if !allocations::were_not_read(model, &why) {
+            model.input.trouble = Some(why);
+        }
     }
 }

@@ -5,6 +5,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
+use super::curves::{LevelRow, mark, put};
 use super::hints::{answers, below};
 use crate::app::Model;
 use crate::app::layout::replay_columns;
@@ -22,8 +23,6 @@ const SCALE: usize = 6;
 const LEAST_CURVE: usize = 5;
 /// Below so many rows there is room for what is needed most only.
 const ROOMY: usize = 16;
-const LEVELS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
-const ASCII_LEVELS: [&str; 9] = [" ", "_", "_", ".", "-", "-", "=", "=", "#"];
 
 /// What the window says, with its title; it takes the whole screen.
 pub(super) fn lines(
@@ -95,29 +94,6 @@ fn markers(theme: &Theme, replay: &Replay, columns: usize) -> Line<'static> {
     Line::styled(format!("{}{}", " ".repeat(SCALE), row.into_iter().collect::<String>().trim_end()), theme.alarm)
 }
 
-/// Puts a sign at a column, with its word to the left where that is free, else to the right.
-fn mark(row: &mut [char], column: Option<usize>, sign: &str, word: &str) {
-    let Some(column) = column else { return };
-    let length = word.chars().count();
-    let places = [column.checked_sub(length + 1), Some(column + 2)];
-    let free = places.into_iter().flatten().find(|begin| {
-        let around = begin.saturating_sub(1)..begin + length + 1;
-        let is_free = |cells: &[char]| cells.iter().all(|cell| *cell == ' ');
-        begin + length <= row.len() && row.get(around.start..around.end.min(row.len())).is_some_and(is_free)
-    });
-    if let Some(begin) = free {
-        put(row, begin, word);
-    }
-    put(row, column, sign);
-}
-
-/// Writes a text over a row from this place on.
-fn put(row: &mut [char], begin: usize, text: &str) {
-    for (cell, letter) in row.iter_mut().skip(begin).zip(text.chars()) {
-        *cell = letter;
-    }
-}
-
 /// The curve of a GPU, from the top.
 fn curve(theme: &Theme, replay: &Replay, gpu: u32, (columns, height): (usize, usize)) -> Vec<Line<'static>> {
     let recording = replay.recording();
@@ -135,6 +111,7 @@ fn curve(theme: &Theme, replay: &Replay, gpu: u32, (columns, height): (usize, us
         };
         let mut spans = vec![Span::styled(scale, theme.quiet)];
         let (mut text, mut style_before) = (String::new(), None);
+        let level = LevelRow { top, from_below: height - 1 - row, height };
         for (column, value) in values.iter().enumerate() {
             let is_rising = rising.is_some_and(|(from, to)| column > from && column <= to);
             let style = match is_rising {
@@ -146,23 +123,12 @@ fn curve(theme: &Theme, replay: &Replay, gpu: u32, (columns, height): (usize, us
                 spans.push(Span::styled(std::mem::take(&mut text), style_before.unwrap_or_default()));
             }
             style_before = Some(style);
-            text.push_str(cell(theme, *value, top, (height - 1 - row, height)));
+            text.push_str(level.cell(theme, *value));
         }
         spans.push(Span::styled(text, style_before.unwrap_or(Style::new())));
         Line::from(spans)
     });
     rows.collect()
-}
-
-/// The part of a column in one row, counted from the bottom. What is unknown is marked at the bottom.
-fn cell(theme: &Theme, value: Option<Bytes>, top: Bytes, (row, height): (usize, usize)) -> &'static str {
-    let Some(value) = value else { return if row == 0 { "?" } else { " " } };
-    let eighths = u128::from(value.0) * (height as u128 * 8) / u128::from(top.0.max(1));
-    // What is there at all is seen.
-    let eighths = eighths.max(u128::from(value > Bytes::ZERO));
-    let here = usize::try_from(eighths).unwrap_or(usize::MAX).saturating_sub(row * 8).min(8);
-    let levels = if theme.unicode { LEVELS } else { ASCII_LEVELS };
-    levels.get(here).copied().unwrap_or(" ")
 }
 
 /// A click on a column of a curve moves the cursor there.
