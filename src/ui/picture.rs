@@ -1,6 +1,8 @@
 //! Owns the picture of a screen before it is cells: pieces at their places. From one picture to the next only the rows that
-//! differ are painted. There is one way to paint, for a row as for the whole screen, so nothing goes stale.
+//! differ are painted, and of a row only the columns that do. There is one way to paint, for a part as for the whole screen, so
+//! nothing goes stale.
 
+mod change;
 mod pen;
 
 use std::io;
@@ -79,17 +81,16 @@ impl Picture {
         self.painted_at(self.area)
     }
 
-    /// A part of it: all of the screen, or a row of text.
+    /// A part of it: all of the screen, or what differs of a row of text.
     fn painted_at(&self, part: Rect) -> Buffer {
         let mut buffer = Buffer::empty(part);
         for (area, piece) in &self.pieces {
             match piece {
                 _ if !area.intersects(part) => {}
                 Piece::Lines(lines) => {
-                    let rows = area.rows().zip(lines).filter(|(row, _)| within(*row, part));
-                    rows.for_each(|(row, line)| {
-                        buffer.set_line(row.x, row.y, line, row.width);
-                    });
+                    for (row, line) in area.rows().zip(lines) {
+                        change::paint(line, row, part, &mut buffer);
+                    }
                 }
                 _ if !within(*area, part) => {}
                 Piece::Frame(block) => block.as_ref().render(*area, &mut buffer),
@@ -101,7 +102,7 @@ impl Picture {
         buffer
     }
 
-    /// The parts that have to be painted where `before` is seen: rows of text, or all of it.
+    /// The parts that have to be painted where `before` is seen: columns of rows of text, or all of it.
     fn differences(&self, before: &Picture) -> Vec<Rect> {
         if self == before {
             return Vec::new();
@@ -113,7 +114,7 @@ impl Picture {
         for ((area, now), (_, then)) in self.pieces.iter().zip(&before.pieces) {
             let (Piece::Lines(now), Piece::Lines(then)) = (now, then) else { continue };
             let changed = area.rows().enumerate().filter(|(at, _)| now.get(*at) != then.get(*at));
-            rows.extend(changed.map(|(_, row)| row));
+            rows.extend(changed.filter_map(|(at, row)| change::part(now.get(at), then.get(at), row)));
         }
         rows
     }

@@ -20,6 +20,10 @@ const ANCESTORS_ASKED: usize = 4;
 /// What rarely changes (user, control group) is read again only after this many refreshes.
 pub(super) const LOOK_AGAIN: u32 = 30;
 
+/// The command line of a process whose address space is the same is read again after this many refreshes: an exec makes a new
+/// one, and only a program may give itself a title without. At a signal it is read anyway.
+const READ_TITLE_AGAIN: u32 = 5;
+
 /// The files of at most this many processes stay open; each has two, and a login session may have 1,024 open files.
 const MOST_WATCHED: usize = 200;
 
@@ -32,6 +36,36 @@ struct Found {
     only_on: Option<OpenCards>,
     /// It is so on one of them.
     is_on_one: bool,
+}
+
+/// What was said of a process lately.
+#[derive(Debug)]
+struct Described {
+    /// As which it was described.
+    stat: Stat,
+    person: GpuProcess,
+    /// How many refreshes ago.
+    age: u32,
+    /// It gave itself another title while it was watched, and may do so at any moment.
+    titles_itself: bool,
+}
+
+impl Described {
+    /// Whether this is the process of that stat still, as far as a stat can tell.
+    fn is_of(&self, stat: &Stat) -> bool {
+        (self.stat.start_ticks, &self.stat.comm, self.stat.parent_pid)
+            == (stat.start_ticks, &stat.comm, stat.parent_pid)
+    }
+
+    /// Whether it runs what it ran, with no need to read its command line.
+    fn surely_runs_the_same(&self, stat: &Stat) -> bool {
+        // A process that is ending has no command line any more.
+        stat.is_exiting()
+            || stat.image.is_some()
+                && stat.image == self.stat.image
+                && !self.titles_itself
+                && !self.age.is_multiple_of(READ_TITLE_AGAIN)
+    }
 }
 
 /// A PID of which nothing can be said, for this reason.
@@ -70,8 +104,8 @@ pub(super) struct People {
     nobody: GpuProcess,
     /// The stats that this refresh has read, with the command lines.
     stats: HashMap<u32, (Stat, String)>,
-    /// Who was described lately, as which stat, and how many refreshes ago.
-    described: HashMap<u32, (Stat, GpuProcess, u32)>,
+    /// Who was described lately.
+    described: HashMap<u32, Described>,
     /// The open files of those who are listed.
     watched: HashMap<u32, Watched>,
     most_watched: usize,
@@ -142,9 +176,9 @@ impl People {
             }
         }
         self.listed_before = listed;
-        self.described.retain(|pid, (_, _, age)| {
-            *age += 1;
-            *age < LOOK_AGAIN && (self.current.contains_key(pid) || self.seen.contains_key(pid))
+        self.described.retain(|pid, described| {
+            described.age += 1;
+            described.age < LOOK_AGAIN && (self.current.contains_key(pid) || self.seen.contains_key(pid))
         });
         self.watched.retain(|pid, _| self.current.contains_key(pid) || self.seen.contains_key(pid));
         self.current.clear();
@@ -189,8 +223,8 @@ impl People {
         }
     }
 
-    /// As [`People::described`], and where this very process was described lately, only what changes is new. Its command
-    /// line is read each time: one that runs another program by now must not be ended under the name of the one before.
+    /// As [`People::described`], and where this very process was described lately, only what changes is new. It never has the
+    /// name of another program that it ran before: it must not be ended under that.
     fn person(&mut self, pid: u32) -> Result<Found, ProcError> {
         let (stat, only_on) = self.identify(pid)?;
         Ok(Found { person: self.person_of(stat), only_on, is_on_one: false })
@@ -199,7 +233,11 @@ impl People {
     fn person_of(&mut self, stat: Stat) -> GpuProcess {
         let person = self.known(&stat).unwrap_or_else(|| {
             let person = self.described(&stat);
-            self.described.insert(stat.pid, (stat.clone(), person.clone(), 0));
+            let before = self.described.get(&stat.pid).filter(|before| before.is_of(&stat));
+            let titles_itself =
+                before.is_some_and(|before| before.titles_itself || before.person.command != person.command);
+            let described = Described { stat: stat.clone(), person: person.clone(), age: 0, titles_itself };
+            self.described.insert(stat.pid, described);
             person
         });
         self.stats.insert(stat.pid, (stat, person.command.known().cloned().unwrap_or_default()));
@@ -207,12 +245,9 @@ impl People {
     }
 
     fn known(&self, stat: &Stat) -> Option<GpuProcess> {
-        let (then, person, _) = self.described.get(&stat.pid)?;
-        if (then.start_ticks, &then.comm, then.parent_pid) != (stat.start_ticks, &stat.comm, stat.parent_pid) {
-            return None;
-        }
-        // A process that is ending has no command line any more.
-        let runs_the_same = stat.is_exiting() || person.command == self.command(stat);
+        let described = self.described.get(&stat.pid).filter(|described| described.is_of(stat))?;
+        let person = &described.person;
+        let runs_the_same = described.surely_runs_the_same(stat) || person.command == self.command(stat);
         runs_the_same.then(|| GpuProcess {
             session: Reading::Known(stat.session),
             state: Reading::Known(stat.state),
@@ -266,7 +301,7 @@ impl People {
             return Err(ProcError::Gone);
         }
         let stat = self.stat(pid)?;
-        let known = self.described.get(&pid).is_some_and(|(then, ..)| then.start_ticks == stat.start_ticks);
+        let known = self.described.get(&pid).is_some_and(|known| known.stat.start_ticks == stat.start_ticks);
         if !known && (stat.is_kernel_thread() || self.procfs.status(pid)?.thread_group != pid) {
             return Err(ProcError::Gone);
         }
@@ -425,6 +460,34 @@ mod tests {
         assert_eq!(command(&mut people), "other", "it runs another program now");
         process(root.path(), 70, 10, 0, 70, "/dev/nvidia0");
         assert_eq!(command(&mut people), "python job.py", "the PID is another process's");
+    }
+
+    #[test]
+    fn a_title_is_read_now_and_then_and_another_program_seen_at_once() {
+        let root = tempfile::tempdir().unwrap();
+        process(root.path(), 70, 9, 0, 70, "/dev/null");
+        let runs = |command: &str, stack: u64| {
+            let stat = format!("70 (job) S 1 1 1 0 -1 0 0 0 0 0 3 4 0 0 20 0 1 0 9 0 0 0 0 0 {stack}");
+            fs::write(root.path().join("70/stat"), stat).unwrap();
+            fs::write(root.path().join("70/cmdline"), command).unwrap();
+        };
+        let (one, other) = (0x7ffc_0000_1000, 0x7ffd_0000_2000);
+        let mut people = people(root.path(), HOST);
+        let mut command = || {
+            let command = people.look(70, Some(0)).command.clone();
+            people.end_refresh();
+            command.known().cloned().unwrap()
+        };
+        runs("loads", one);
+        assert_eq!(command(), "loads");
+        runs("serves", one);
+        assert!((0..READ_TITLE_AGAIN).any(|_| command() == "serves"));
+        runs("step 1", one);
+        assert_eq!(command(), "step 1", "it has given itself titles before");
+        runs("first", other);
+        assert_eq!(command(), "first");
+        runs("second", one);
+        assert_eq!(command(), "second", "its address space is another");
     }
 
     /// A child that ends with its test, also where that fails.
