@@ -203,6 +203,7 @@ mod tests {
         let mut login = machine(Bytes::ZERO, vec![Vantage::SlurmLogin]);
         assert_eq!(of_machine(&login), None);
         login.driver = Driver::Unavailable { unavailable: "no driver".into() };
+        login.devices.clear();
         assert!(of_machine(&login).unwrap().contains("srun --jobid=J --overlap --pty oomdoctor"));
         let mut wsl = machine(Bytes::gib(9), vec![Vantage::Wsl]);
         assert_eq!(of_machine(&wsl), None, "a driver that tells figures");

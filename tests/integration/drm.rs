@@ -168,7 +168,7 @@ fn a_discrete_card_with_more_gtt_than_vram_is_no_apu() {
     assert_eq!(only(&machine.snapshot()).nature, None);
 }
 
-/// ROCm's GPU 4242 is the card, and these processes have so many bytes there.
+/// ROCm calls GPU 0 4242, and these processes have so many bytes there.
 fn with_rocm(machine: &DrmMachine, processes: &[(u32, u64)]) {
     let node = "class/kfd/kfd/topology/nodes";
     machine.set(&format!("{node}/0/gpu_id"), "0\n");

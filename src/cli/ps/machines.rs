@@ -381,6 +381,7 @@ mod tests {
         assert!(!text.lines().any(|line| line.starts_with("gpu7 ")), "{text}");
         let (silent, mut watched) = read("gpu3", &[]);
         watched.snapshot.driver = crate::gpu::Driver::Unavailable { unavailable: "no NVIDIA driver".into() };
+        watched.snapshot.devices.clear();
         assert!(said(&[(silent, Some(watched))], None).starts_with("gpu3: no NVIDIA driver"));
     }
 

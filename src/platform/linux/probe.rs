@@ -34,10 +34,10 @@ use crate::units::{Bytes, WallTime};
 use drm::Drm;
 use holders::Holders;
 use kin::Families;
-pub use nvml::Moment;
 use nvml::NvmlDriver;
 use people::{People, is_gone, on_device};
 use rest::{Rest, Resting, Sleepers};
+pub use source::Moment;
 use source::{DeviceReading, Known, Source, Whose};
 use trouble::Trouble;
 

@@ -15,8 +15,7 @@ use card::Card;
 use clients::{Kin, Opened, Share};
 use descriptors::{Descriptors, Sight};
 
-use super::nvml::Moment;
-use super::source::{DeviceReading, Known, Source, SourceReading, Whose};
+use super::source::{DeviceReading, Known, Moment, Source, SourceReading, Whose};
 use crate::gpu::accounts::{Row, row_figure};
 use crate::gpu::{Device, Nature, ProcessKind, Reading};
 use crate::platform::linux::procfs::Procfs;

@@ -13,7 +13,7 @@ use errors::trouble;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Nvml, cuda_driver_version_major, cuda_driver_version_minor};
 
-use super::source::{DeviceReading, Source, SourceReading};
+use super::source::{DeviceReading, Moment, Source, SourceReading};
 use super::trouble::{DeviceTrouble, Trouble};
 use crate::gpu::Driver;
 use crate::platform::linux::procfs::Procfs;
@@ -260,18 +260,4 @@ fn open_library(named: Option<&Path>) -> Result<Library, Trouble> {
         }
     }
     Err(Trouble::cannot_load(named, &refused))
-}
-
-#[derive(Clone, Copy, Debug)]
-pub struct Moment {
-    pub now: Instant,
-    /// Microseconds since the epoch, which is how the driver stamps its samples.
-    pub epoch_micros: u64,
-}
-
-impl Moment {
-    pub fn now() -> Moment {
-        let epoch_micros = u64::try_from(jiff::Timestamp::now().as_microsecond()).unwrap_or(0);
-        Moment { now: Instant::now(), epoch_micros }
-    }
 }

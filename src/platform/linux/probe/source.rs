@@ -2,12 +2,26 @@
 //! A source numbers its GPUs from 0; the sampler puts them behind one another. Knows nothing of the stream.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Instant;
 
-use super::nvml::Moment;
 use crate::gpu::accounts::Row;
 use crate::gpu::{Device, Driver, Reading};
 use crate::platform::linux::procfs::Procfs;
 use crate::units::Bytes;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    pub now: Instant,
+    /// Microseconds since the epoch, which is how the driver stamps its samples.
+    pub epoch_micros: u64,
+}
+
+impl Moment {
+    pub fn now() -> Moment {
+        let epoch_micros = u64::try_from(jiff::Timestamp::now().as_microsecond()).unwrap_or(0);
+        Moment { now: Instant::now(), epoch_micros }
+    }
+}
 
 /// A source of GPUs.
 pub(super) trait Source {

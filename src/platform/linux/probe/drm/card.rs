@@ -207,7 +207,7 @@ fn dmem_capacity(system: &Path, address: &str) -> Reading<Bytes> {
     sum.map_or(Reading::Unsupported, Reading::Known)
 }
 
-/// As the card names itself, else as the lists of names have it, else by its numbers.
+/// As the GPU names itself, else as the lists of names have it, else by its numbers.
 fn product_name(folder: &Path, pci_id: Option<&str>) -> Reading<String> {
     if let Ok(name) = text(&folder.join("product_name"))
         && !name.is_empty()

@@ -12,9 +12,8 @@ use super::errors::{device_trouble, figure, missing, percent};
 use super::raw::{self, Asked, List, ListVersion, Percents, Samples};
 use crate::gpu::accounts::{Row, merge, row_figure};
 use crate::gpu::{Device, DeviceMemory, Nature, ProcessKind, Reading};
-use crate::platform::linux::probe::nvml::Moment;
 use crate::platform::linux::probe::rows::RowBuffer;
-use crate::platform::linux::probe::source::DeviceReading;
+use crate::platform::linux::probe::source::{DeviceReading, Moment};
 use crate::platform::linux::probe::trouble::DeviceTrouble;
 use crate::units::Bytes;
 
