@@ -13,6 +13,8 @@ const NOTABLE_PERCENT: u64 = 5;
 const SPIKE_PERCENT: u64 = 25;
 /// Memory beside the allocator that a CUDA context and libraries explain.
 const USUAL_OUTSIDE: Bytes = Bytes::gib(2);
+/// Functions that compute a loss, whose logits are one number per token and word.
+const LOSS: [&str; 5] = ["cross_entropy", "nll_loss", "log_softmax", "compute_loss", "logits"];
 
 /// What explains the failure or makes it worse.
 #[serde_with::skip_serializing_none]
@@ -45,6 +47,8 @@ pub enum FindingKind {
     Rounding,
     /// The process uses much beside PyTorch's allocator.
     Outside,
+    /// The request alone is a large part of the GPU, and was made where a loss is computed.
+    Logits,
     /// The request alone is a large part of the GPU.
     LargeRequest,
 }
@@ -187,8 +191,9 @@ fn large_request(filled: &Filled) -> Option<Finding> {
         return None;
     }
     let at = request.at.as_ref().map_or_else(String::new, |at| format!(" of {at}"));
+    let is_loss = request.stack.iter().any(|line| LOSS.iter().any(|part| line.function.contains(part)));
     Some(Finding {
-        kind: FindingKind::LargeRequest,
+        kind: if is_loss { FindingKind::Logits } else { FindingKind::LargeRequest },
         bytes: request.bytes,
         at: request.at.clone(),
         said: format!("one request{at} for {} is a quarter of the GPU or more", request.bytes),

@@ -14,7 +14,7 @@ pub fn as_log(filled: &Filled) -> Option<String> {
     }
     let rank = filled.rank.map_or_else(String::new, |rank| format!("[rank{rank}]: "));
     lines.push(format!(
-        "{rank}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {}. GPU {} of which {} is free. Of the allocated memory {} is allocated by PyTorch, and {} is reserved by PyTorch but unallocated.",
+        "{rank}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {}. On GPU {}, {} is free. Of the allocated memory {} is allocated by PyTorch, and {} is reserved by PyTorch but unallocated.",
         printed(request.bytes),
         filled.device,
         printed(request.free_bytes),

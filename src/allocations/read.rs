@@ -2,16 +2,18 @@
 
 mod json;
 mod pickle;
+mod refusal;
 mod shape;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::io::{BufRead, Cursor, Read};
 
 use memchr::memmem;
 
 use super::Dump;
+pub use refusal::Refusal;
+use refusal::unreadable;
 use shape::{Bounds, Shape};
 
 /// Whether a file that begins with these bytes (up to 1 KiB) is to be read as a snapshot. A pickle of anything else is
@@ -31,21 +33,6 @@ fn is_json(head: &[u8]) -> bool {
     // "segments" alone is also how a transcript of speech begins.
     is_list_or_object
         && (has("\"device_traces\"") || has("\"total_size\"") && (has("\"segments\"") || has("\"address\"")))
-}
-
-/// Why a file is not read as a snapshot.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// Where in the file, in bytes from its start.
-    pub offset: u64,
-    /// Why, as the end of a sentence: "it would run code".
-    pub why: String,
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "this is no PyTorch memory snapshot: {} at byte {}", self.why, self.offset)
-    }
 }
 
 /// Reads a snapshot: a pickle of protocol 2 to 5 or JSON of the same shape, whole or a bare list of segments.
@@ -69,8 +56,4 @@ fn read_within(mut input: impl BufRead, bounds: Bounds) -> Result<Dump, Refusal>
         _ => Err(Refusal { offset: 0, why: "it begins like nothing known".into() }),
     }?;
     shape.finish()
-}
-
-fn unreadable(offset: u64, error: &std::io::Error) -> Refusal {
-    Refusal { offset, why: format!("it can't be read ({error})") }
 }

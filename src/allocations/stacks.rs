@@ -1,9 +1,9 @@
 //! Owns the call stacks of a snapshot, each text, frame and stack once.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::mem;
 
-use hashbrown::HashTable;
+use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::{Frame, StackId, TextId};
 
@@ -68,11 +68,15 @@ impl Iterator for Places<'_> {
 
 /// Appends a number, seven bits a byte, the lowest first.
 fn pack(mut place: u32, into: &mut Vec<u8>) {
-    while place >= 0x80 {
-        into.push((place & 0x7f) as u8 | 0x80);
+    loop {
+        let [low, ..] = place.to_le_bytes();
         place >>= 7;
+        if place == 0 {
+            into.push(low & 0x7f);
+            return;
+        }
+        into.push(low | 0x80);
     }
-    into.push(place as u8);
 }
 
 /// Gathers stacks while a snapshot is read. The tables hold ids only: what an id means is looked up in `stacks`. The keys
@@ -80,7 +84,7 @@ fn pack(mut place: u32, into: &mut Vec<u8>) {
 #[derive(Debug)]
 pub struct Gathering {
     stacks: Stacks,
-    keys: RandomState,
+    keys: DefaultHashBuilder,
     texts: HashTable<u32>,
     frames: HashTable<u32>,
     lists: HashTable<u32>,
@@ -91,7 +95,7 @@ impl Default for Gathering {
     fn default() -> Gathering {
         let mut empty = Gathering {
             stacks: Stacks::default(),
-            keys: RandomState::new(),
+            keys: DefaultHashBuilder::default(),
             texts: HashTable::new(),
             frames: HashTable::new(),
             lists: HashTable::new(),

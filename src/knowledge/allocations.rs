@@ -11,6 +11,7 @@ use crate::allocations::findings::{Finding, FindingKind};
 use crate::allocations::told::Filled;
 use crate::ids::FixId;
 use crate::packed;
+use crate::units::Bytes;
 
 /// How far the size that a message prints may be from the snapshot's, which is exact.
 const ROUNDING_PERCENT: u64 = 2;
@@ -54,11 +55,15 @@ pub fn add(diagnosis: &mut Diagnosis, mut filled: Vec<Filled>) {
 }
 
 fn complete(diagnosis: &mut Diagnosis, leading: &mut Filled) {
-    let (facts, totals) = (&mut diagnosis.facts, &leading.totals);
-    if let Some(process) = facts.process_bytes {
-        leading.set_outside(process.less(totals.reserved_bytes));
+    let facts = &mut diagnosis.facts;
+    // The process's own figure, or what is in use on the GPU and not by others that the log names.
+    let others = facts.other_processes.iter().fold(Bytes::ZERO, |sum, other| sum.plus(other.bytes));
+    let used = facts.total_bytes.zip(facts.free_bytes).map(|(total, free)| total.less(free).less(others));
+    if let Some(used) = facts.process_bytes.or(used) {
+        leading.set_outside(used.less(leading.totals.reserved_bytes));
     }
     let totals = &leading.totals;
+    facts.device = facts.device.or(Some(leading.device));
     if let Some(request) = &leading.request {
         facts.requested_bytes = facts.requested_bytes.or(Some(request.bytes));
         facts.free_bytes = facts.free_bytes.or(Some(request.free_bytes));
@@ -72,7 +77,7 @@ fn complete(diagnosis: &mut Diagnosis, leading: &mut Filled) {
     diagnosis.signs.splice(0..0, shown.collect::<Vec<_>>());
     if leading.findings.iter().all(|finding| finding.kind != FindingKind::Fragmentation) {
         let that = "the snapshot shows no pieces that would be enough together".to_owned();
-        let withholds = vec![FixId::EXPANDABLE_SEGMENTS];
+        let withholds = vec![FixId::EXPANDABLE_SEGMENTS, FixId::GROW_BLOCKS_AGAIN];
         diagnosis.signs.push(Shown { that, fixes: Vec::new(), withholds, condition: None, version_matters: false });
     }
 }

@@ -38,6 +38,8 @@ pub enum Condition {
     OtherDeviceHasRoom,
     /// The allocator's reserved-but-unallocated memory is at least the request.
     Fragmented,
+    /// No memory snapshot of the failure was read, and the log does not tell what keeps the memory.
+    Unrecorded,
     /// It ran in a notebook.
     Notebook,
     /// The log or the phase shows training.

@@ -92,7 +92,10 @@ fn place(row: &Unused) -> String {
 
 fn last_actions(filled: &Filled) -> Table {
     let first = filled.last_actions.len().saturating_sub(ROWS);
-    let row = |did: &Did| vec![did.bytes.to_string(), did.said().to_owned(), line_in_words(did.at.as_ref())];
+    let row = |did: &Did| {
+        let at = did.at.as_ref().map(ToString::to_string).unwrap_or_default();
+        vec![did.bytes.to_string(), did.said().to_owned(), at]
+    };
     let heading = if filled.request.is_some() { "Last actions before the failure" } else { "Last actions" };
     table(heading.to_owned(), &["VRAM", "action", "line"], filled.last_actions.iter().skip(first).map(row))
 }

@@ -48,7 +48,7 @@ impl Subject {
     }
 
     fn log(&self) -> &LogReading {
-        self.log.get_or_init(|| LogReading::of(&KNOWLEDGE, &self.scenario.log))
+        self.log.get_or_init(|| LogReading::of_scenario(&KNOWLEDGE, &self.scenario))
     }
 
     fn advice(&self) -> &Advice {

@@ -2,7 +2,8 @@
 //! machines: `tests/scenarios/machines/*.ron`) and how the advice on it is computed.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use oomdoctor::advice::{Advice, Situation, Taken, advise};
@@ -14,6 +15,7 @@ use oomdoctor::knowledge::fix::Fix;
 use oomdoctor::knowledge::{FixId, KnowledgeBase};
 use oomdoctor::log::PastedLog;
 use oomdoctor::units::{Bytes, WallTime};
+use oomdoctor::{allocations, knowledge};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -39,6 +41,9 @@ pub struct Scenario {
     /// The log; a scenario of `Machines` has theirs.
     #[serde(default)]
     pub log: String,
+    /// A memory snapshot in `tests/scenarios/snapshots`; without a log, it alone is diagnosed.
+    #[serde(default)]
+    pub snapshot: Option<String>,
     /// The GPUs at the last reading; with none, only the log is read.
     #[serde(default)]
     pub gpus: Vec<Gpu>,
@@ -331,6 +336,22 @@ pub struct LogReading {
 }
 
 impl LogReading {
+    /// What the log and the memory snapshot of a scenario say.
+    pub fn of_scenario(base: &KnowledgeBase, scenario: &Scenario) -> LogReading {
+        let Some(name) = &scenario.snapshot else { return LogReading::of(base, &scenario.log) };
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios/snapshots").join(name);
+        let dump = allocations::read::read(BufReader::new(File::open(&path).unwrap())).unwrap();
+        let filled = allocations::figures::filled(&dump, name);
+        let log = match scenario.log.is_empty() {
+            true => allocations::message::as_log(&filled[0]).unwrap_or_default(),
+            false => scenario.log.clone(),
+        };
+        let mut diagnosis = base.diagnose(&PastedLog::new(log), None);
+        knowledge::allocations::add(&mut diagnosis, filled);
+        let fixes = base.leading_fixes(&diagnosis);
+        LogReading { diagnosis, fixes }
+    }
+
     pub fn of(base: &KnowledgeBase, log: &str) -> LogReading {
         let diagnosis = base.diagnose(&PastedLog::new(log.to_owned()), None);
         let fixes = base.leading_fixes(&diagnosis);

@@ -178,6 +178,27 @@ pub fn safetensors(data: &[u8]) {
     }
 }
 
+/// A memory snapshot of PyTorch: what is read refers to nothing that is not there.
+pub fn allocations(data: &[u8]) {
+    let Ok(dump) = oomdoctor::allocations::read::read(data) else { return };
+    let blocks = dump.segments.iter().flat_map(|segment| &segment.blocks);
+    let stacks = dump.traces.iter().flatten().map(|action| action.stack).chain(blocks.map(|block| block.stack));
+    // A byte of the file gives at most one frame of one stack, so this is linear in the file.
+    for frame in
+        stacks.collect::<std::collections::HashSet<_>>().into_iter().flat_map(|stack| dump.stacks.frames(stack))
+    {
+        let _ = (dump.stacks.text(frame.name), dump.stacks.text(frame.file));
+    }
+}
+
+/// A device memory profile of JAX.
+pub fn profile(data: &[u8]) {
+    let Ok(profile) = oomdoctor::allocations::pprof::read(data) else { return };
+    for row in &profile.rows {
+        let _ = profile.stacks.frames(row.stack).count();
+    }
+}
+
 /// A config.json.
 pub fn config(data: &[u8]) {
     if let Ok(read) = config::read(data, "x") {

@@ -7,6 +7,7 @@
 mod targets;
 
 use std::panic::catch_unwind;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::support::chance::Chance;
@@ -192,4 +193,22 @@ fn hostile_configs_are_harmless() {
     ];
     let seeds: Vec<Vec<u8>> = seeds.iter().map(|seed| seed.as_bytes().to_vec()).collect();
     assert_survived("config", &seeds, 500, targets::config);
+}
+
+#[test]
+fn hostile_memory_snapshots_are_harmless() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots");
+    let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let read = files.filter(|file| file.extension().is_some_and(|kind| kind == "pickle" || kind == "json"));
+    let mut seeds: Vec<_> = read.collect();
+    // The same cases on every machine.
+    seeds.sort();
+    let seeds: Vec<Vec<u8>> = seeds.iter().map(|file| std::fs::read(file).unwrap()).collect();
+    assert_survived("allocations", &seeds, 2000, targets::allocations);
+}
+
+#[test]
+fn hostile_memory_profiles_are_harmless() {
+    let seed = include_bytes!("../snapshots/jax.pprof").to_vec();
+    assert_survived("profile", &[seed], 2000, targets::profile);
 }

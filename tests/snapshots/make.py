@@ -2,9 +2,10 @@
 """Makes memory snapshots in PyTorch's shapes, as documented: no GPU and no PyTorch is needed.
 
     tests/snapshots/make.py                              the small ones that `cargo test` reads, beside this file
-    tests/snapshots/make.py big ENTRIES DEPTH PROTOCOL FILE   a large one: 300000 40 4 is 65 MB
+    tests/snapshots/make.py big ENTRIES DEPTH PROTOCOL FILE   a large one: 300000 40 4 is 97 MB
+    tests/snapshots/make.py huge COPIES DEPTH FILE       one that no Python could load here: 330 40 is 2 GB
 """
-import json, pathlib, pickle, random, sys
+import json, pathlib, pickle, pickletools, random, sys
 
 MIB, GIB = 1 << 20, 1 << 30
 HERE = pathlib.Path(__file__).parent
@@ -161,8 +162,35 @@ def big(entries, depth, protocol, file):
         pickle.dump({"segments": segments, "device_traces": [trace] + [[] for _ in range(7)], "allocator_settings": {}, "external_annotations": []}, out, protocol)
 
 
+def huge(copies, depth, file):
+    """Repeats the actions of a small one, each time with other frames, without ever having the whole in memory."""
+    big(20000, depth, 4, file)
+    content = pathlib.Path(file).read_bytes()
+    places, marks, ends = [], [], []
+    for opcode, _, at in pickletools.genops(content):
+        if opcode.name == "LONG_BINGET":
+            places.append(at)
+        elif opcode.name in ("MARK", "APPENDS"):
+            (marks if opcode.name == "MARK" else ends).append(at)
+    # The marks after this key are that of the list of devices and that of the first one's actions; the last list is that of the devices.
+    begin = [at for at in marks if at > content.index(b"device_traces")][1]
+    end = ends[-2] + 1
+    varied = [at - begin for at in places[:: depth // 2] if begin < at < end]
+    frames = [content[at + 1 : at + 5] for at in places[:1000]]
+    with open(file, "wb") as out:
+        out.write(content[:begin])
+        for _ in range(copies):
+            chunk = bytearray(content[begin:end])
+            for at in varied:
+                chunk[at + 1 : at + 5] = random.choice(frames)
+            out.write(chunk)
+        out.write(content[end:])
+
+
 if __name__ == "__main__":
     if sys.argv[1:2] == ["big"]:
         big(int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), sys.argv[5])
+    elif sys.argv[1:2] == ["huge"]:
+        huge(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
     else:
         small()

@@ -11,7 +11,7 @@ use crate::knowledge::diagnosis::{Phase, Stage};
 
 /// By a snapshot of one request that is a large part of the GPU.
 pub(super) fn large_request(case: &Case<'_>) -> Evidence {
-    said(case, FindingKind::LargeRequest)
+    said(case, FindingKind::Logits).or_else(|| said(case, FindingKind::LargeRequest))
 }
 
 pub(super) fn work_area(case: &Case<'_>) -> Evidence {

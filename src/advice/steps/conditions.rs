@@ -56,6 +56,10 @@ fn holds(condition: Condition, fix: &Fix, outlook: &Outlook<'_, '_>) -> Holds {
             log.run.expandable.is_none() && outlook.has_cause(CauseKind::Fragmentation),
             "the allocator's unused memory does not explain it",
         ),
+        Condition::Unrecorded => {
+            let is_open = [CauseKind::Growth, CauseKind::Unknown].iter().any(|cause| outlook.is_led_by(*cause));
+            known(is_open && log.allocations.is_empty(), "a memory snapshot would tell no more")
+        }
         Condition::Notebook => notebook(log),
         Condition::Training => match log.phase {
             Phase::Training => Holds::Yes,

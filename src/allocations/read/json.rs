@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-use super::Refusal;
+use super::refusal::Refusal;
 use super::shape::{Shape, Value};
 
 /// Counts what is taken, since serde_json tells lines and columns only.

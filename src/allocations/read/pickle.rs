@@ -2,8 +2,8 @@
 
 use std::io::{self, ErrorKind, Read};
 
+use super::refusal::{Refusal, unreadable};
 use super::shape::{Shape, Value};
-use super::{Refusal, unreadable};
 
 pub(super) const PROTO: u8 = 0x80;
 

@@ -7,7 +7,7 @@ use std::mem;
 
 use strum::{FromRepr, IntoStaticStr, VariantArray};
 
-use super::Refusal;
+use super::refusal::Refusal;
 use crate::allocations::{
     Action, ActionKind, Annotation, Block, Dump, Frame, Gathering, Pool, Segment, Settings, StackId, State, TextId,
 };

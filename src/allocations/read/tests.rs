@@ -33,7 +33,7 @@ const SICK: [(&str, &[u8]); 11] = [
 /// Bytes, one at a time.
 struct OneByOne<'b>(&'b [u8]);
 
-impl io::Read for OneByOne<'_> {
+impl Read for OneByOne<'_> {
     fn read(&mut self, block: &mut [u8]) -> io::Result<usize> {
         let one = block.len().min(1);
         self.0.read(&mut block[..one])
