@@ -279,3 +279,44 @@ fn by_column(timeline: &[Moment], columns: usize) -> Vec<Option<Bytes>> {
     }
     values
 }
+
+#[cfg(test)]
+mod tests {
+    use crossterm::event::KeyCode;
+
+    use crate::app::Msg;
+    use crate::app::tests::allocations::beside_a_log;
+    use crate::ui::drawn;
+    use crate::ui::tests::assert_screens;
+
+    const SIZES: [(u16, u16); 4] = [(60, 15), (80, 24), (120, 40), (200, 60)];
+
+    #[test]
+    fn a_snapshot_has_a_summary_a_tree_of_stacks_a_map_of_segments_and_a_timeline() {
+        let mut session = beside_a_log();
+        assert_screens("snapshot", &mut session, &SIZES);
+        session.press(KeyCode::Tab);
+        session.press(KeyCode::Enter);
+        assert_screens("snapshot-stacks", &mut session, &SIZES[..2]);
+        session.press(KeyCode::Tab);
+        assert_screens("snapshot-segments", &mut session, &SIZES[..3]);
+        session.press(KeyCode::Tab);
+        assert_screens("snapshot-timeline", &mut session, &SIZES[..3]);
+        session.model.config.unicode = false;
+        session.press(KeyCode::BackTab);
+        assert_screens("snapshot-ascii", &mut session, &[(80, 24)]);
+    }
+
+    #[test]
+    fn every_line_of_the_summary_can_be_scrolled_to_and_the_keys_stay_in_view() {
+        let mut session = beside_a_log();
+        for size in SIZES {
+            session.send(Msg::Resize(size.0, size.1));
+            session.press(KeyCode::Home);
+            assert!(drawn(&session.model).contains("Allocated") || size.1 < 20);
+            session.press(KeyCode::End);
+            let screen = drawn(&session.model);
+            assert!(screen.contains("Rank 1") && screen.contains("[Esc]"), "{size:?}\n{screen}");
+        }
+    }
+}
