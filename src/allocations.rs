@@ -181,7 +181,7 @@ mod tests {
         let filled = fragmented().filled();
         assert_eq!(
             filled.sentence,
-            "The 2.0 GiB that `train.py:88 forward` asked for did not fit: CUDA had 700 MiB free. PyTorch held 7.0 GiB unused, but the largest piece was 1.5 GiB (4 segments of `model.py:41 attention` are 25 % full) and 1.0 GiB belongs to a CUDA-graph pool. `expandable_segments:True` would have made it fit."
+            "The 2.0 GiB that `train.py:88 forward` asked for did not fit: CUDA had 700 MiB free. PyTorch had 7.0 GiB unused, but the largest piece was 1.5 GiB (4 segments of `model.py:41 attention` are 25 % full) and 1.0 GiB belongs to a CUDA-graph pool. `expandable_segments:True` would have made it fit."
         );
         assert_eq!(filled.rank, Some(3));
     }

@@ -67,7 +67,7 @@ pub struct Cli {
 pub enum Command {
     /// Diagnose a log: what ran out of memory, why, and how to fix it
     #[command(after_help = help::DIAGNOSE)]
-    Diagnose(diagnose::DiagnoseArgs),
+    Diagnose(Box<diagnose::DiagnoseArgs>),
     /// Run a command and record its memory; if memory runs out, say what happened and how to fix it
     #[command(after_help = help::RUN)]
     Run(run::RunArgs),

@@ -72,11 +72,11 @@ fn unused(filled: &Filled, request: &FailedRequest) -> Option<String> {
         let bytes = sum(filled, why);
         (bytes >= WORTH_A_REASON).then(|| format!("{bytes} {said}"))
     }));
-    let held = format!("PyTorch held {unused} unused");
+    let unused = format!("PyTorch had {unused} unused");
     Some(match reasons.split_last() {
-        None => format!("{held}."),
-        Some((only, [])) => format!("{held}, but {only}."),
-        Some((last, rest)) => format!("{held}, but {} and {last}.", rest.join(", ")),
+        None => format!("{unused}."),
+        Some((only, [])) => format!("{unused}, but {only}."),
+        Some((last, rest)) => format!("{unused}, but {} and {last}.", rest.join(", ")),
     })
 }
 

@@ -1,6 +1,7 @@
 //! What a sequence of messages makes of the program: triples of before, messages and after, and the property that no
 //! sequence at all signals a process, or asks its program, that was not named, confirmed, alive and the same.
 
+pub(crate) mod allocations;
 mod answering;
 pub(crate) mod fit;
 mod fixes;
@@ -48,6 +49,7 @@ use crate::gpu::testing::{device, noon_plus, process, snapshot};
 use crate::gpu::{GpuProcess, Header, ProcessKey, Reading, Snapshot};
 use crate::knowledge::FixId;
 use crate::knowledge::KnowledgeBase;
+use crate::knowledge::allocations::add as add_snapshots;
 use crate::knowledge::page;
 use crate::log::PastedLog;
 use crate::ui::picture::testing::Terminal;
@@ -248,8 +250,8 @@ impl Session {
     fn read_logs(&mut self) {
         let base = &*BASE;
         for effect in std::mem::take(&mut self.effects) {
-            let (generation, text) = match effect {
-                Effect::ReadLog { generation, text, .. } => (generation, text),
+            let (generation, text, snapshots) = match effect {
+                Effect::ReadLog { generation, text, snapshots } => (generation, text, snapshots),
                 Effect::ReadLogThatWorked(text) => {
                     let run = base.run_that_worked(&PastedLog::new(text)).map_err(str::to_owned);
                     self.send(Msg::RunThatWorked(Box::new(run)));
@@ -261,7 +263,8 @@ impl Session {
                 }
             };
             let log = PastedLog::new(text);
-            let diagnosis = base.diagnose(&log, None);
+            let mut diagnosis = base.diagnose(&log, None);
+            add_snapshots(&mut diagnosis, snapshots.iter().map(|file| allocations::sick(file)).collect());
             let fixes = base.leading_fixes(&diagnosis);
             let pages = page::of_matches(base, &diagnosis);
             let log = std::sync::Arc::new(log);

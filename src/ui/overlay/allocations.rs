@@ -19,8 +19,8 @@ use crate::units::Bytes;
 
 /// Columns of a size.
 const SIZE: usize = 9;
-/// Columns of a segment's pool and stream.
-const PLACE: usize = 22;
+/// The heading of a segment's pool and stream.
+const PLACE: &str = "pool, stream";
 /// Columns of the scale beside the curve.
 const SCALE: usize = 6;
 
@@ -131,15 +131,16 @@ fn stack_row(theme: &Theme, row: &StackRow<'_>, whole: Bytes) -> String {
 /// A bar for each segment, the largest first: what is allocated in it, and what is free between.
 fn segments(model: &Model, theme: &Theme, filled: &Filled, (width, rows): (usize, usize)) -> Vec<Line<'static>> {
     let [full, pending, free] = signs(theme);
-    let legend = format!("{full} allocated  {pending} pending free  {free} free");
-    let heading = format!("{:>SIZE$} {:>SIZE$}  {} {legend}", "SIZE", "free", exactly("pool, stream", PLACE));
+    let widest = filled.map.iter().map(|row| place(row).len()).chain([PLACE.len()]).max().unwrap_or_default();
+    let legend = format!("{full} allocated  {pending} pending  {free} free");
+    let heading = format!("{:>SIZE$} {:>SIZE$}  {} {legend}", "SIZE", "free", exactly(PLACE, widest));
     let mut lines = vec![Line::styled(cut(&heading, width), theme.quiet)];
     let room = rows.saturating_sub(1).max(1);
     let first = model.allocations.view.at.min(filled.map.len().saturating_sub(room));
-    let columns = width.saturating_sub(2 * SIZE + PLACE + 4).max(1);
+    let columns = width.saturating_sub(2 * SIZE + widest + 4).max(1);
     lines.extend(filled.map.iter().skip(first).take(room).map(|row| {
         let figures = format!("{:>SIZE$} {:>SIZE$}", row.total.to_string(), row.inactive.to_string());
-        let place = exactly(&place(row), PLACE);
+        let place = exactly(&place(row), widest);
         Line::from(vec![
             Span::raw(format!("{figures}  ")),
             Span::styled(format!("{place} "), theme.quiet),
@@ -222,10 +223,10 @@ fn timeline(theme: &Theme, filled: &Filled, (width, rows): (usize, usize)) -> Ve
         }));
     }
     let mut marks = vec![' '; columns];
+    mark(&mut marks, column_of(peak.after_actions, last, columns), theme.sign("▲", "^"), "peak");
     if filled.request.is_some() {
         mark(&mut marks, columns.checked_sub(1), theme.sign("▼", "v"), "failure");
     }
-    mark(&mut marks, column_of(peak.after_actions, last, columns), theme.sign("▲", "^"), "peak");
     let marks: String = marks.into_iter().collect();
     let mut lines = vec![Line::styled(format!("{}{}", " ".repeat(SCALE), marks.trim_end()), theme.alarm)];
     let height = rows.saturating_sub(lines.len() + below.len()).max(1);
@@ -278,4 +279,45 @@ fn by_column(timeline: &[Moment], columns: usize) -> Vec<Option<Bytes>> {
         *value = before;
     }
     values
+}
+
+#[cfg(test)]
+mod tests {
+    use crossterm::event::KeyCode;
+
+    use crate::app::Msg;
+    use crate::app::tests::allocations::beside_a_log;
+    use crate::ui::drawn;
+    use crate::ui::tests::assert_screens;
+
+    const SIZES: [(u16, u16); 4] = [(60, 15), (80, 24), (120, 40), (200, 60)];
+
+    #[test]
+    fn a_snapshot_has_a_summary_a_tree_of_stacks_a_map_of_segments_and_a_timeline() {
+        let mut session = beside_a_log();
+        assert_screens("snapshot", &mut session, &SIZES);
+        session.press(KeyCode::Tab);
+        session.press(KeyCode::Enter);
+        assert_screens("snapshot-stacks", &mut session, &SIZES[..2]);
+        session.press(KeyCode::Tab);
+        assert_screens("snapshot-segments", &mut session, &SIZES[..3]);
+        session.press(KeyCode::Tab);
+        assert_screens("snapshot-timeline", &mut session, &SIZES[..3]);
+        session.model.config.unicode = false;
+        session.press(KeyCode::BackTab);
+        assert_screens("snapshot-ascii", &mut session, &[(80, 24)]);
+    }
+
+    #[test]
+    fn every_line_of_the_summary_can_be_scrolled_to_and_the_keys_stay_in_view() {
+        let mut session = beside_a_log();
+        for size in SIZES {
+            session.send(Msg::Resize(size.0, size.1));
+            session.press(KeyCode::Home);
+            assert!(drawn(&session.model).contains("Allocated") || size.1 < 20);
+            session.press(KeyCode::End);
+            let screen = drawn(&session.model);
+            assert!(screen.contains("Rank 1") && screen.contains("[Esc]"), "{size:?}\n{screen}");
+        }
+    }
 }
