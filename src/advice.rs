@@ -48,9 +48,12 @@ pub use told::Advice;
 pub use verdict::{Cause, CauseKind, Strength, Verdict};
 
 use crate::knowledge::diagnosis::Oom;
+use machine::make::of_the_logs_make;
 
 /// Joins log and machine.
 pub fn advise(situation: &Situation<'_>) -> Advice {
+    let of_its_make = of_the_logs_make(situation);
+    let situation = &Situation { snapshot: of_its_make.as_ref().or(situation.snapshot), ..*situation };
     let told = case::told(situation);
     let read = Situation { diagnosis: &told.log, own: told.own.as_ref(), ..*situation };
     let mut case = Case::open(read, &told.other_ranks);

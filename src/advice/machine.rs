@@ -1,10 +1,12 @@
 //! Owns the question whether a log was written on this machine, on which of its GPUs, and what became of the processes
 //! that it names. When in doubt the log is from elsewhere, and nothing here is offered for termination because of it.
 
+pub(crate) mod make;
 pub(crate) mod names;
 pub(crate) mod place;
 pub(crate) mod which;
 
+use self::make::other_maker;
 use self::names::NamedGpus;
 use self::place::{Fate, Named, Place};
 use super::figures::with_own_process;
@@ -12,7 +14,7 @@ use super::input::Situation;
 use super::naming::amount;
 use super::retry;
 use crate::gpu::{Device, GpuProcess, Host, Nature, Snapshot, Vantage};
-use crate::knowledge::{Diagnosis, EntryId, Facts, MemoryKind, Platform, Program, Run, Trait};
+use crate::knowledge::{Diagnosis, EntryId, Facts, MemoryKind, Platform, Program, Trait};
 use crate::units::Bytes;
 
 /// A log's figures are rounded and CUDA's capacity is a little under the driver's.
@@ -43,7 +45,9 @@ pub(crate) fn locate<'a>(situation: &Situation<'a>) -> Place<'a> {
     if !is_about_a_gpu {
         return by_ram(situation, &snapshot.host, unknown, named_gpus.is_some());
     }
-    if let Some(because) = missing_index(situation, snapshot).or_else(|| other_maker(situation.diagnosis)) {
+    if let Some(because) =
+        missing_index(situation, snapshot).or_else(|| other_maker(situation.diagnosis, &snapshot.devices))
+    {
         return elsewhere(because, unknown);
     }
     let is_named = named_gpus.is_some();
@@ -165,28 +169,6 @@ fn speaks_of_metal(text: &str) -> bool {
 fn is_of_linux(entry: EntryId) -> bool {
     let family = entry.as_str().split('/').next().unwrap_or_default();
     Program::known(family).is_some_and(|program| program.has(Trait::LinuxOnly)) && !MAC_ENTRIES.contains(&entry)
-}
-
-/// The log's own words for another maker's GPU.
-fn other_maker(diagnosis: &Diagnosis) -> Option<String> {
-    let maker = maker(diagnosis)?;
-    Some(format!("it ran on an {maker} GPU, here there are NVIDIA's"))
-}
-
-/// Whose GPU the run was on, where that is no NVIDIA GPU.
-pub(crate) fn maker(diagnosis: &Diagnosis) -> Option<&'static str> {
-    let run = &diagnosis.run;
-    match run.maker.as_deref() {
-        Some("XPU") => Some("Intel"),
-        Some(_) => Some("AMD"),
-        None if are_cards_of(run, &["AMD", "Radeon"]) => Some("AMD"),
-        None if are_cards_of(run, &["Intel", "Arc"]) => Some("Intel"),
-        None => None,
-    }
-}
-
-fn are_cards_of(run: &Run, words: &[&str]) -> bool {
-    !run.cards.is_empty() && run.cards.iter().all(|card| words.iter().any(|word| card.name.contains(word)))
 }
 
 /// A number that no GPU here has.

@@ -122,12 +122,10 @@ fn without_driver(
     targets: &mut Vec<Target>,
 ) {
     let width = usize::from(area.width);
-    let maker = model.input.diagnosis.as_ref().and_then(crate::advice::machine::maker);
+    let maker = model.input.diagnosis.as_ref().and_then(crate::advice::machine::make::maker);
     let said = match maker {
         Some(maker) => {
-            format!(
-                "The log is about an {maker} GPU. Only NVIDIA GPUs are read live; the log is diagnosed all the same."
-            )
+            format!("The log is about an {maker} GPU, and none is seen here. The log is diagnosed all the same.")
         }
         None => crate::advice::naming::sentence(why),
     };

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::form::ran_on;
 use super::planned::{PlannedFix, Step};
 use crate::advice::case::Case;
-use crate::advice::machine;
+use crate::advice::machine::make::maker;
 use crate::advice::scheduler::scheduler;
 use crate::gpu::Vantage;
 use crate::knowledge::{FixId, Platform, Program};
@@ -76,7 +76,7 @@ fn place(case: &Case<'_>) -> &'static str {
         _ if is_in_container => return "container",
         _ => {}
     }
-    match (machine::maker(case.log), ran_on(case.log)) {
+    match (maker(case.log), ran_on(case.log)) {
         (_, Some(Platform::Windows | Platform::Wsl)) => "windows",
         (Some("AMD"), _) => "amd",
         (Some("Intel"), _) => "intel",

@@ -3,7 +3,7 @@
 use crate::advice::fit::holders::{self, Holder};
 use crate::advice::offer::Seen;
 use crate::gpu::guard::Viewer;
-use crate::gpu::{Device, Snapshot};
+use crate::gpu::{Device, Nature, Snapshot, Vendor};
 use crate::memory::card::most_free_first;
 use crate::memory::{Card, Engine};
 use crate::platform::{Sampling, machine};
@@ -92,9 +92,22 @@ pub(super) fn machine(sampling: &Sampling, wish: Option<u32>) -> Result<Machine,
     Machine::of(machine::read_once(sampling).map(Snapshot::harmless), wish)
 }
 
+/// Whose GPUs a model would run on: of several makers the one of the largest that is no part of a processor. A model is
+/// not split over GPUs of two makers.
+fn main_maker(snapshot: &Snapshot) -> Option<Vendor> {
+    let shares_memory = |device: &Device| matches!(device.nature, Some(Nature::SharedMemory | Nature::Integrated));
+    let largest =
+        snapshot.devices.iter().max_by_key(|device| (!shares_memory(device), device.memory.total_bytes.value()));
+    largest.map(|device| device.vendor)
+}
+
 /// The GPUs that can be read, or why there is none.
 fn cards(snapshot: &Snapshot) -> (Vec<Card>, Option<String>) {
-    let readable = snapshot.devices.iter().filter(|device| device.error.is_none());
+    let maker = main_maker(snapshot);
+    let readable = snapshot
+        .devices
+        .iter()
+        .filter(|device| device.error.is_none() && maker.is_none_or(|made| device.vendor == made));
     let cards = readable.filter_map(|device| {
         Some(Card {
             index: device.index,

@@ -1,0 +1,105 @@
+//! Owns the question whose GPUs a log is about, where a machine has those of several makers.
+
+use crate::advice::input::Situation;
+use crate::gpu::{Device, Snapshot, Vendor};
+use crate::knowledge::{Diagnosis, Run};
+
+/// Whose GPU the run was on, where that is known not to be NVIDIA's.
+pub(crate) fn maker(diagnosis: &Diagnosis) -> Option<&'static str> {
+    let run = &diagnosis.run;
+    match run.maker.as_deref() {
+        Some("XPU") => Some("Intel"),
+        Some(_) => Some("AMD"),
+        None if are_cards_of(run, &["AMD", "Radeon"]) => Some("AMD"),
+        None if are_cards_of(run, &["Intel", "Arc"]) => Some("Intel"),
+        None => None,
+    }
+}
+
+fn are_cards_of(run: &Run, words: &[&str]) -> bool {
+    !run.cards.is_empty() && run.cards.iter().all(|card| words.iter().any(|word| card.name.contains(word)))
+}
+
+fn vendor(maker: Option<&str>) -> Vendor {
+    match maker {
+        Some("AMD") => Vendor::Amd,
+        Some("Intel") => Vendor::Intel,
+        _ => Vendor::Nvidia,
+    }
+}
+
+/// This machine with the GPUs of the log's maker alone; `None` where that leaves nothing out. A capacity says nothing
+/// across makers: an integrated GPU has the system memory, which may be as large as the card of the log. A log that names
+/// no maker is of CUDA.
+pub(crate) fn of_the_logs_make(situation: &Situation<'_>) -> Option<Snapshot> {
+    let snapshot = situation.snapshot?;
+    let maker = maker(situation.diagnosis);
+    let is_of_it = snapshot.devices.iter().any(|device| device.vendor == vendor(maker));
+    let is_of_another = snapshot.devices.iter().any(|device| device.vendor != vendor(maker));
+    // Without a GPU of a maker that the log names, the log is from elsewhere, and `other_maker` says so.
+    if !is_of_another || maker.is_some() && !is_of_it {
+        return None;
+    }
+    let devices = snapshot.devices.iter().filter(|device| device.vendor == vendor(maker)).cloned().collect();
+    Some(Snapshot { devices, ..snapshot.clone() })
+}
+
+/// Why the log is from elsewhere, if its GPU's maker has made none of this machine's.
+pub(super) fn other_maker(diagnosis: &Diagnosis, devices: &[Device]) -> Option<String> {
+    let maker = maker(diagnosis)?;
+    let made_one = devices.iter().any(|device| device.vendor == vendor(Some(maker)));
+    let here = match devices.first().map(|device| device.vendor) {
+        Some(Vendor::Amd) => "AMD's",
+        Some(Vendor::Intel) => "Intel's",
+        _ => "NVIDIA's",
+    };
+    (!made_one).then(|| format!("it ran on an {maker} GPU, here there are {here}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::advice::advise;
+    use crate::advice::testing::torch_oom;
+    use crate::gpu::testing::{device, snapshot};
+
+    /// GPU 0 of one maker and GPU 1 of another, both of 24 GiB.
+    fn two_makers(first: Vendor, second: Vendor) -> Snapshot {
+        let made_by = |index, vendor| Device { vendor, ..device(index, vec![]) };
+        Snapshot { devices: vec![made_by(0, first), made_by(1, second)], ..snapshot(0) }
+    }
+
+    fn kept(diagnosis: &Diagnosis, here: &Snapshot) -> Option<Vec<u32>> {
+        let reduced = of_the_logs_make(&Situation { snapshot: Some(here), ..Situation::alone(diagnosis) })?;
+        Some(reduced.devices.iter().map(|device| device.index).collect())
+    }
+
+    #[test]
+    fn a_gpu_of_another_maker_is_not_the_logs() {
+        let cuda = torch_oom(&[]);
+        let mut rocm = torch_oom(&[]);
+        rocm.run.maker = Some("HIP".into());
+        let both = two_makers(Vendor::Nvidia, Vendor::Amd);
+        assert_eq!(kept(&cuda, &both), Some(vec![0]));
+        assert_eq!(kept(&rocm, &both), Some(vec![1]));
+        assert_eq!(kept(&cuda, &two_makers(Vendor::Amd, Vendor::Intel)), Some(vec![]));
+        assert_eq!(kept(&cuda, &two_makers(Vendor::Nvidia, Vendor::Nvidia)), None);
+    }
+
+    #[test]
+    fn an_advice_is_about_the_gpu_of_the_logs_maker_alone() {
+        let cuda = torch_oom(&[]);
+        let here = two_makers(Vendor::Nvidia, Vendor::Intel);
+        let advice = advise(&Situation { snapshot: Some(&here), ..Situation::alone(&cuda) });
+        assert_eq!(advice.verdict.gpu_candidates, Vec::<u32>::new(), "there is only one that it can be");
+    }
+
+    #[test]
+    fn a_log_of_a_maker_without_a_gpu_here_is_from_elsewhere() {
+        let mut rocm = torch_oom(&[]);
+        rocm.run.maker = Some("HIP".into());
+        let here = two_makers(Vendor::Nvidia, Vendor::Nvidia);
+        let advice = advise(&Situation { snapshot: Some(&here), ..Situation::alone(&rocm) });
+        assert_eq!(advice.verdict.same_machine, Some(false));
+    }
+}
