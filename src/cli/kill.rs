@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use super::output::{refuse, write};
+use super::output::{refuse, warn, write};
 use super::settings::{Global, seconds};
 use crate::advice::offer::Seen;
 use crate::advice::supervisor::Supervisor;
@@ -386,7 +386,7 @@ fn end_all(targets: &[Target], args: &KillArgs, kernel: &Kernel, viewer: &Viewer
             follow_and_watch(&kernel, &viewer, &order, &leaders, |report| {
                 log::info!("{signal:?} to {key:?}: {report:?}");
                 if let Err(error) = journal.note(&deed, &report) {
-                    complain(&not_recorded(&error));
+                    warn(&not_recorded(&error));
                 }
                 let _ = reports.send((at, report));
             });
@@ -465,13 +465,8 @@ fn report_memory(global: &Global, targets: &[Target], before: Option<&Snapshot>,
 
 fn note_memory(journal: &Journal, key: ProcessKey, bytes: Bytes) {
     if let Err(error) = journal.note_memory(key, bytes) {
-        complain(&not_recorded(&error));
+        warn(&not_recorded(&error));
     }
-}
-
-fn complain(text: &str) {
-    // An error here is ignored: if standard error is closed, nobody reads messages.
-    let _ = writeln!(std::io::stderr(), "oomdoctor: {text}");
 }
 
 fn free(snapshot: &Snapshot) -> Bytes {
@@ -481,6 +476,6 @@ fn free(snapshot: &Snapshot) -> Bytes {
 /// Prints a line. If that fails, the line goes to standard error: the signal was sent, and the user must learn of it.
 fn say(text: &str) {
     if let Err(error) = write(format!("{text}\n").as_bytes()) {
-        complain(&format!("{text} (standard output can't be written: {error})"));
+        warn(&format!("{text} (standard output can't be written: {error})"));
     }
 }

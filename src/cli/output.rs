@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use crate::platform::here;
+use crate::text::harmless_lines;
 
 pub(super) fn write(text: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
@@ -31,10 +32,11 @@ pub(super) fn refuse(message: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Writes a message for the user to standard error.
+/// Writes a message for the user to standard error. Messages quote names of files and lines of them, which must not control
+/// the terminal.
 pub(super) fn warn(message: &str) {
     // An error here is ignored: if standard error is closed, nobody reads messages.
-    let _ = writeln!(io::stderr(), "oomdoctor: {message}");
+    let _ = writeln!(io::stderr(), "oomdoctor: {}", harmless_lines(message));
 }
 
 /// Formats a value as JSON on one line.

@@ -64,6 +64,33 @@ fn assert_refused(output: &Output, parts: &[&str]) {
     assert!(parts.iter().all(|part| said.contains(part)), "{parts:?}: {said}");
 }
 
+#[test]
+fn no_name_of_a_file_and_no_line_of_one_controls_the_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let steering = "a\u{1b}]0;title\u{7}\u{1b}[2J\u{9b}31mb\u{202e}c";
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (hosts, log, entries) = (path("hosts"), path("log"), path("entries"));
+    fs::write(&hosts, format!("gpu1\n{steering}\n")).unwrap();
+    fs::write(&log, TORCH).unwrap();
+    fs::write(path(steering), "(").unwrap();
+    fs::create_dir_all(path("entries") + "/" + steering).unwrap();
+    fs::write(format!("{entries}/{steering}/y.ron"), "(").unwrap();
+    let steering = path(steering);
+    for arguments in [
+        &["ps", "--hosts-file", &hosts][..],
+        &["diagnose", "--no-live", "--knowledge", &steering, &log],
+        &["diagnose", "--no-live", "--knowledge", &entries, &log],
+        &["report", "--no-live", "--output", &steering, &log],
+        &["kb", "check", &entries],
+    ] {
+        let output = oomdoctor(arguments);
+        let said = all(&output);
+        assert_ne!(code(&output), 0, "{said}");
+        let found = said.chars().find(|c| *c != '\n' && oomdoctor::text::is_harmful(*c));
+        assert!(found.is_none(), "{arguments:?}: {found:?} in {said:?}");
+    }
+}
+
 // ---- diagnose
 
 #[test]
