@@ -106,6 +106,9 @@ fn freshness(model: &Model, theme: &Theme) -> (String, ratatui::style::Style) {
 fn failure(model: &Model) -> Option<String> {
     let line = model.input.diagnosis.as_ref()?.matches.first()?.line;
     let failure = model.input.pages.first()?.title()?;
+    if model.has_allocations() {
+        return Some(format!("{failure} · {} snapshot", model.key(Action::Allocations)));
+    }
     let key = model.key(Action::Recording);
     // The pane of the log, which says it too, is out of sight on a small screen.
     Some(match (&model.input.record, model.is_small()) {
