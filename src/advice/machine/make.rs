@@ -29,7 +29,7 @@ fn vendor(maker: Option<&str>) -> Vendor {
 }
 
 /// This machine with the GPUs of the log's maker alone; `None` where that leaves nothing out. A capacity says nothing
-/// across makers: an integrated GPU has the system memory, which may be as large as the card of the log. A log that names
+/// across makers: an integrated GPU has the system memory, which may be as large as the GPU that the log names. A log that names
 /// no maker is of CUDA.
 pub(crate) fn of_the_logs_make(situation: &Situation<'_>) -> Option<Snapshot> {
     let snapshot = situation.snapshot?;
