@@ -52,6 +52,7 @@ mod scenario;
 mod schedulers;
 mod seeds;
 mod session;
+mod snapshots;
 mod sources;
 mod support;
 mod wording;
