@@ -60,8 +60,8 @@ Examples:
   oomdoctor --last                         open the failure; C shows its recording
 
 Output, exit code, signals and the terminal are those of the command alone.
-The last 5 records are kept in the state folder (64 MiB at most). It is made for
-jobs: an interactive shell or pager needs the terminal to itself.
+The last 5 records are kept in the state folder (64 MiB at most). Of an
+interactive shell only the memory is recorded, not what it prints.
 Exit code: that of the command; 127 not found, 126 can't be run.";
 
 pub(super) const WATCH: &str = "\

@@ -538,6 +538,29 @@ fn modes_that_the_command_sets_where_it_writes_are_those_of_the_terminal() {
     }
 }
 
+#[test]
+fn a_pager_gets_its_keys_and_leaves_the_next_ones_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let pager = folder.path().join("pager");
+    // What a pager does: its keys come from the terminal of its messages, because its input is the text.
+    let steps = r#"cat; exec 3<$(tty <&2); old=$(stty -g <&3); stty -icanon -echo <&3; echo ready
+while [ "$key" != q ]; do key=$(dd bs=1 count=1 <&3 2>/dev/null); echo "key $key"; done; stty $old <&3"#;
+    fs::write(&pager, steps).unwrap();
+    for how in BOTH {
+        let script = format!("echo text | sh {}; read line; echo next $line", pager.display());
+        let mut session = Session::shell(SIZE, &format!("{}sh -c '{script}'; echo over", how.prefix()));
+        session.wait_for_text(&["text", "ready"]);
+        session.send("a");
+        session.wait_for_text(&["key a"]);
+        session.send("q");
+        session.wait_for_text(&["key q"]);
+        until("the modes of lines", || session.is_cooked().then_some(()));
+        session.send("words\n");
+        session.wait_for_text(&["next words", "over"]);
+        assert!(session.wait_for_exit(PATIENCE).success(), "{how:?}");
+    }
+}
+
 /// A shell with job control.
 fn interactive_shell() -> Session {
     let mut session = Session::program(SIZE, "/bin/bash".as_ref(), &["--norc", "--noprofile", "-i"]);
@@ -582,6 +605,33 @@ fn ctrl_c_ctrl_z_and_fg_do_what_they_do_without() {
         shell.wait_for("the stopped job", |screen| screen.contents().contains("\n1\n"));
         shell.send("into the job\n\x04");
         shell.wait_for("the line twice", |screen| screen.contents().matches("into the job").count() == 2);
+        shell.send("exit\n");
+        shell.wait_for_exit(PATIENCE);
+    }
+}
+
+#[test]
+fn an_interactive_shell_has_its_jobs() {
+    for how in BOTH {
+        let mut shell = interactive_shell();
+        shell.send(format!("clear; {}bash --norc --noprofile -i; echo rc=$?\n", how.prefix()));
+        shell.send("PS1='inner '; unset HISTFILE; clear; echo here\n");
+        shell.wait_for("the inner shell", |screen| screen.contents().starts_with("here\ninner"));
+        shell.send("cat\n");
+        until("the job", || has_descendant(shell.pid(), "cat").then_some(()));
+        shell.send("\x1a");
+        shell.wait_for_text(&["Stopped"]);
+        shell.send("clear; jobs %1 | grep -c Stopped; fg\n");
+        shell.wait_for("the job again", |screen| screen.contents().starts_with("1\ncat"));
+        shell.send("words\n");
+        shell.wait_for("the words twice", |screen| screen.contents().matches("words").count() == 2);
+        shell.send("\x03");
+        // What is typed before the prompt is there may be dropped.
+        shell.wait_for("the prompt", |screen| {
+            screen.contents().split_once("^C").is_some_and(|(_, after)| after.contains("inner"))
+        });
+        shell.send("exit 3\n");
+        shell.wait_for_text(&["rc=3"]);
         shell.send("exit\n");
         shell.wait_for_exit(PATIENCE);
     }

@@ -91,7 +91,10 @@ fn meant(model: &mut Model, text: &str) -> Meant {
 }
 
 fn too_fast(model: &mut Model, text: &str) {
-    model.say(format!("\"{}\" came too fast to be keys and is too short to be a log: ignored", text.trim()));
+    model.say(match text.trim() {
+        "" => "Several keys came at once, and none was taken. Press the last one again.".into(),
+        typed => format!("\"{typed}\" came too fast to be keys and is too short to be a log: ignored"),
+    });
 }
 
 /// Whether this key would ask before a signal or a request.

@@ -4,7 +4,9 @@
 //! (`terminal`) where it went to one, else through a pipe. What is recorded is a copy that nothing waits for (`queue`).
 //! Nothing here may fail because of the recorder: a job of days depends on it.
 
+mod keys;
 mod queue;
+mod shell;
 mod signals;
 mod stream;
 mod terminal;
@@ -70,7 +72,8 @@ struct Relay {
     queue: Queue,
 }
 
-/// The pipes and terminals that a command's output goes to.
+/// The pipes and terminals that a command's output goes to. Where there is none, it goes where this program's goes.
+#[derive(Default)]
 struct Wiring {
     stdout: Option<OwnedFd>,
     stderr: Option<OwnedFd>,
@@ -83,7 +86,8 @@ impl Relay {
         let (program, arguments) = argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         // From here on signals wait until they are read, also those of a child that ends at once.
         let signals = Signals::take()?;
-        let wiring = wire()?;
+        let is_shell = io::stdin().is_terminal() && shell::is_interactive(argv);
+        let wiring = if is_shell { Wiring::default() } else { wire()? };
         let mut command = Command::new(program);
         command.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
         if let Some(stdout) = wiring.stdout {
@@ -272,7 +276,7 @@ fn let_go_of_streams() {
 /// Decides how each stream goes on. What is closed stays closed.
 fn wire() -> io::Result<Wiring> {
     let (stdout, stderr) = (Sink::of(io::stdout().as_fd()), Sink::of(io::stderr().as_fd()));
-    let mut wiring = Wiring { stdout: None, stderr: None, streams: Vec::new(), terminal: None };
+    let mut wiring = Wiring::default();
     let is_one = stdout.as_ref().zip(stderr.as_ref()).is_some_and(|(out, err)| out.is_same(err));
     if let Some(sink) = stdout {
         let (theirs, stream, terminal) = connect(sink)?;

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -9,6 +10,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
 use super::terminal::Modes;
+use crate::platform::unix::pipe::timespec;
 
 /// What is read at once: all that a pipe holds.
 const BLOCK: usize = 64 << 10;
@@ -17,6 +19,10 @@ const BLOCK: usize = 64 << 10;
 const LAST: usize = 1 << 20;
 /// A smaller piece is copied, so that a queue of short lines does not hold a block for each.
 const SMALL: usize = 16 << 10;
+/// Keys that are passed on at once; a terminal holds no more of a line.
+const KEYS: usize = 4 << 10;
+/// How long the modes of a pager that ended may stay on the real terminal. Nothing tells of a change of modes.
+const MODES_LAST: Duration = Duration::from_millis(50);
 
 /// A stream of a command's output, and where it goes.
 pub(super) struct Stream {
@@ -92,21 +98,29 @@ impl Stream {
     }
 
     /// Waits for output, or for the command's end, which it notes in `is_over`.
-    fn wait(&self, stop: &OwnedFd, is_over: &mut bool) -> Ready {
+    fn wait(&mut self, stop: &OwnedFd, is_over: &mut bool) -> Ready {
         loop {
-            let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+            let takes_keys = self.modes.as_ref().is_some_and(Modes::keys_are_awaited);
+            let patience = if *is_over {
+                Some(Timespec { tv_sec: 0, tv_nsec: 0 })
+            } else if takes_keys {
+                Some(timespec(MODES_LAST))
+            } else {
+                None
+            };
+            let keys = if takes_keys { PollFlags::IN } else { PollFlags::empty() };
             // Where no event is asked for, an error or a hang-up is reported all the same.
             let mut watched = [
                 PollFd::new(&self.from, PollFlags::IN),
                 PollFd::new(stop, PollFlags::empty()),
-                PollFd::new(&self.to, PollFlags::empty()),
+                PollFd::new(&self.to, keys),
             ];
-            match poll(&mut watched, is_over.then_some(&at_once)) {
+            match poll(&mut watched, patience.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(_) => return Ready::End,
             }
             let [output, stopped, reader] = watched.each_ref().map(PollFd::revents);
-            if !reader.is_empty() {
+            if !reader.difference(PollFlags::IN).is_empty() {
                 // Closing our end tells the command that its reader is gone, as it would have been told.
                 return Ready::End;
             }
@@ -119,8 +133,32 @@ impl Stream {
             if *is_over {
                 return Ready::Nothing;
             }
+            if takes_keys {
+                // A pager that ended took its modes back without a word.
+                self.follow_modes();
+                if reader.contains(PollFlags::IN) {
+                    self.pass_keys();
+                }
+            }
             // What was written before the end is looked for once more.
             *is_over = !stopped.is_empty();
+        }
+    }
+
+    /// Types at the command's terminal what was typed at the real one, if somebody still waits for it there.
+    fn pass_keys(&mut self) {
+        let Some(modes) = &mut self.modes else { return };
+        if !modes.keys_are_awaited() {
+            return;
+        }
+        let mut keys = [0; KEYS];
+        match rustix::io::read(&self.to, &mut keys) {
+            Ok(length) if length > 0 => {
+                // What finds no room is lost, as it is at a terminal whose program does not read.
+                let _ = rustix::io::write(&self.from, keys.get(..length).unwrap_or_default());
+            }
+            // Keys are not for this job, or the terminal is gone.
+            Ok(_) | Err(_) => modes.await_no_keys(),
         }
     }
 

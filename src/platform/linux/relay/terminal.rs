@@ -1,19 +1,28 @@
 //! Owns the terminal that a command's output goes to: of the same size and modes as the real one, so that colours and
-//! progress bars are what they would be. Only output goes through it. Input, job control and the controlling terminal stay
-//! the real ones.
+//! progress bars are what they would be. Only output goes through it, and the keys of a pager (`keys`). Other input, job
+//! control and the controlling terminal stay the real ones.
 
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{OptionalActions, OutputModes, Termios, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize};
+use rustix::termios::{
+    LocalModes, OptionalActions, OutputModes, Termios, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize,
+};
+
+use super::keys;
 
 /// A terminal for output, and the real one that it stands for.
 #[derive(Debug)]
 pub(super) struct OwnTerminal {
     master: OwnedFd,
     real: OwnedFd,
+    /// Where the command's end of it is.
+    path: PathBuf,
 }
 
 impl OwnTerminal {
@@ -23,12 +32,13 @@ impl OwnTerminal {
         grantpt(&master)?;
         unlockpt(&master)?;
         let name = ptsname(&master, Vec::new())?;
-        let slave = rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
+        let slave = rustix::fs::open(&name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
         let mut modes = tcgetattr(real)?;
         // The real terminal makes CR LF of a line end. Done here, too, every line would get another CR.
         modes.output_modes.remove(OutputModes::OPOST);
         tcsetattr(&slave, OptionalActions::Now, &modes)?;
-        let terminal = OwnTerminal { master, real: real.try_clone()? };
+        let path = PathBuf::from(OsString::from_vec(name.into_bytes()));
+        let terminal = OwnTerminal { master, real: real.try_clone()?, path };
         terminal.take_size();
         Ok((terminal, slave))
     }
@@ -54,7 +64,8 @@ impl OwnTerminal {
 
     /// What is passed on of the modes that the command sets.
     pub(super) fn modes(&self) -> io::Result<Modes> {
-        Ok(Modes { last: tcgetattr(&self.master)?, real: self.real.try_clone()? })
+        let (last, real) = (tcgetattr(&self.master)?, self.real.try_clone()?);
+        Ok(Modes { last, real, path: self.path.clone(), keys_are_awaited: false })
     }
 }
 
@@ -63,6 +74,8 @@ impl OwnTerminal {
 pub(super) struct Modes {
     last: Termios,
     real: OwnedFd,
+    path: PathBuf,
+    keys_are_awaited: bool,
 }
 
 impl Modes {
@@ -77,6 +90,18 @@ impl Modes {
             real.special_codes = now.special_codes.clone();
             let _ = tcsetattr(&self.real, OptionalActions::Now, &real);
         }
+        // A pager wants each key as it is typed. Whoever wants whole lines reads them from the real terminal.
+        self.keys_are_awaited = !now.local_modes.contains(LocalModes::ICANON) && keys::are_awaited(&self.path);
         self.last = now;
+    }
+
+    /// Whether keys of the real terminal are to be typed at this one.
+    pub(super) fn keys_are_awaited(&self) -> bool {
+        self.keys_are_awaited
+    }
+
+    /// Keys can't be had.
+    pub(super) fn await_no_keys(&mut self) {
+        self.keys_are_awaited = false;
     }
 }
