@@ -66,6 +66,7 @@ mod tests {
             (r"owner: ACME-01\h.meier", "owner: USER"),
             ("phone: +49 30 1234567", "phone: PHONE"),
             ("Tel. (030) 123 45 67 or call me at 555-867-5309", "Tel. PHONE or call me at PHONE"),
+            ("call +1 415 555 0100 or +49 170 1234567, 0170 7654321 now", "call PHONE now"),
             ("\"phone_number\": \"5550123456\"", "\"phone_number\": \"PHONE\""),
             ("fetch s3://acme-ml/ckpt/1 gs://acme-data/x", "fetch s3://BUCKET/ckpt/1 gs://BUCKET/x"),
             ("https://acme-ml.s3.us-east-1.amazonaws.com/x", "https://BUCKET.s3.us-east-1.amazonaws.com/x"),

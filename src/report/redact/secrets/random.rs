@@ -146,8 +146,9 @@ fn marked(text: &str, run: Range<usize>, places: &mut Vec<Range<usize>>) {
     for value in word.split(['=', '/', '+']) {
         // Between slashes, a value is part of a path.
         let is_whole = value.len() == word.len() || !word.contains('/');
-        if is_whole && may_be_a_key(value) && is_near_a_mark(text, from..from + value.len()) {
-            places.push(from..from + value.len());
+        let place = from..from + value.len();
+        if is_whole && may_be_a_key(value) && mark_near(text, place.clone()).unwrap_or_else(|| is_bare_key(value)) {
+            places.push(place);
         }
         from += value.len() + 1;
     }
@@ -164,15 +165,25 @@ fn may_be_random(part: &str) -> bool {
     part.len() >= SHORT && (digits >= 2 && upper + lower >= 2 || digits == 1 && upper >= 1 && lower >= 1)
 }
 
-/// Whether the nearest telling word, on the same line or on one beside it, marks this place as a secret.
+/// Whether this has the form of a key of W&B, which is that of a commit, too: one that no word beside it names is left out.
+fn is_bare_key(value: &str) -> bool {
+    value.len() == 40 && value.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Whether the nearest telling word marks this place as a secret.
 pub(super) fn is_near_a_mark(text: &str, at: Range<usize>) -> bool {
+    mark_near(text, at).unwrap_or(false)
+}
+
+/// Whether the nearest telling word, on the same line or on one beside it, marks this place as a secret; `None` where there
+/// is no such word.
+fn mark_near(text: &str, at: Range<usize>) -> Option<bool> {
     let (before, begins) = line_before(text, at.start);
     let (behind, ends) = line_behind(text, at.end);
     told(before, true)
         .or_else(|| told(behind, false))
         .or_else(|| told(line_before(text, begins?).0, true))
         .or_else(|| told(line_behind(text, ends?).0, false))
-        .unwrap_or(false)
 }
 
 /// The searched text before a place on its line, and where the line above ends.

@@ -149,6 +149,7 @@ fn what_stands_beside_a_secret_stays() {
         ("{\"name\":\"HF_TOKEN\",\"value\":\"x\"},{", "{\"name\":\"HF_TOKEN\",\"value\":[redacted]},{"),
         ("curl -u u:p https://x/y", "curl -u [redacted] https://x/y"),
         ("wandb: ERROR API key must be 40 characters", "wandb: ERROR API key must be 40 characters"),
+        ("waiting\n3f786850e387550fdab836ed7e6dc881de23001b\nok", "waiting\n[redacted]\nok"),
         ("https://hooks.slack.com/services/T0/B0/x failed", "https://hooks.slack.com/[redacted] failed"),
     ] {
         assert_eq!(left_out(text), want.replace("hooks.slack.com/[", "hooks.slack.com/services/["));
@@ -179,6 +180,8 @@ fn what_only_looks_like_a_secret_stays() {
         "-----BEGIN x\n-----END x\nabcdef",
         "missing_keys: 12, KeyError: 'key', {\"name\":\"gpu\",\"value\":\"3\"}",
         "https://pypi.org/simple and https://huggingface.co/a/b@main",
+        "at commit 3f786850e387550fdab836ed7e6dc881de23001b, snapshots/3f786850e387550fdab836ed7e6dc881de23001b/x",
+        "torch 2.11\nRevision:\n3f786850e387550fdab836ed7e6dc881de23001b",
     ] {
         assert_eq!(left_out(text), text);
     }
