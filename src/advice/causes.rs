@@ -58,6 +58,7 @@ const RULES: &[(Strength, &[Rule])] = &[
         Strength::Strong,
         &[
             (Growth, "the snapshot shows what grew", growth::shown_by_snapshot),
+            (WrongDevice, "the snapshots show a rank with memory on another's GPU", wrong_device::shown_by_snapshots),
             (Fragmentation, "the snapshot shows free memory that is locked", fragmentation::locked),
             (Fragmentation, "the allocator has more unused than was requested", fragmentation::find),
             (OtherProcess, "the log names a process that used memory", other_process::named),

@@ -16,6 +16,11 @@ const USUAL_OUTSIDE: Bytes = Bytes::gib(2);
 /// Functions that compute a loss, whose logits are one number per token and word.
 const LOSS: [&str; 5] = ["cross_entropy", "nll_loss", "log_softmax", "compute_loss", "logits"];
 
+/// A rank that has this much of what any other has does more than its share.
+const UNEVEN_PERCENT: u64 = 125;
+/// What a CUDA context or a few tensors of a rank leave on another GPU explains no failure.
+const STRAY: Bytes = Bytes::mib(64);
+
 /// What explains the failure or makes it worse.
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -51,12 +56,61 @@ pub enum FindingKind {
     Logits,
     /// The request alone is a large part of the GPU.
     LargeRequest,
+    /// The rank that failed has far more allocated than the others.
+    UnevenRanks,
+    /// A rank that works on another GPU also has memory on this one.
+    StrayRank,
 }
 
 /// What a snapshot shows, in the order of `FindingKind`.
 pub fn find(filled: &Filled) -> Vec<Finding> {
     let found = [fragmentation, locked_pool, pending_free, growth, optimizer_state, rounding, outside, large_request];
     found.into_iter().filter_map(|rule| rule(filled)).collect()
+}
+
+/// What the snapshots of several ranks show together, about the first of them, which failed.
+pub fn among_ranks(all: &[Filled]) -> Vec<Finding> {
+    let Some((leading, others)) = all.split_first() else { return Vec::new() };
+    let Some(rank) = leading.rank.filter(|_| leading.request.is_some()) else { return Vec::new() };
+    let others: Vec<&Filled> = others.iter().filter(|other| other.rank.is_some_and(|other| other != rank)).collect();
+    [uneven_ranks(leading, rank, &others), stray_rank(leading, &others)].into_iter().flatten().collect()
+}
+
+fn uneven_ranks(leading: &Filled, rank: u32, others: &[&Filled]) -> Option<Finding> {
+    let has = leading.totals.allocated_bytes;
+    let most = others.iter().map(|other| other.totals.allocated_bytes).max()?;
+    let more = has.less(most);
+    if !is_share(has, UNEVEN_PERCENT, most) || more < missing(leading)? {
+        return None;
+    }
+    Some(Finding {
+        kind: FindingKind::UnevenRanks,
+        bytes: more,
+        at: None,
+        said: format!("rank {rank} has {has} allocated, and no other rank more than {most}"),
+    })
+}
+
+/// Only a process that sees several GPUs numbers them as the others do.
+fn stray_rank(leading: &Filled, others: &[&Filled]) -> Option<Finding> {
+    let has = |other: &Filled| other.totals.reserved_bytes;
+    let strays = others.iter().filter(|stray| {
+        let works_elsewhere =
+            others.iter().any(|own| own.rank == stray.rank && own.device != leading.device && has(own) > has(stray));
+        stray.device == leading.device && has(stray) >= STRAY && works_elsewhere
+    });
+    let strays: Vec<&&Filled> = strays.collect();
+    let bytes = strays.iter().fold(Bytes::ZERO, |sum, stray| sum.plus(has(stray)));
+    let ranks: Vec<String> = strays.iter().filter_map(|stray| stray.rank).map(|rank| rank.to_string()).collect();
+    let (ranks, gpu) = (
+        match ranks.as_slice() {
+            [] => return None,
+            [one] => format!("rank {one}, which works on another GPU, also has"),
+            several => format!("ranks {}, which work on other GPUs, also have", several.join(", ")),
+        },
+        leading.device,
+    );
+    Some(Finding { kind: FindingKind::StrayRank, bytes, at: None, said: format!("{ranks} {bytes} on GPU {gpu}") })
 }
 
 fn is_share(part: Bytes, percent: u64, whole: Bytes) -> bool {

@@ -29,6 +29,9 @@ pub struct ReportArgs {
     /// Set the model, if the log does not name it: llama-3.1-8b, llama3.1:8b.
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
+    /// Also read this memory snapshot of PyTorch (a pickle); repeatable.
+    #[arg(long, value_name = "FILE")]
+    snapshot: Vec<PathBuf>,
     /// Write to this new file instead of standard output.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -48,8 +51,8 @@ pub(super) fn run(global: &Global, args: &ReportArgs) -> ExitCode {
 
 fn report(global: &Global, args: &ReportArgs) -> Result<ExitCode, String> {
     let last = args.file.is_none() && !here::is_input_fed();
-    let (file, model) = (args.file.clone(), args.model.clone());
-    let asked = DiagnoseArgs { file, last, no_live: args.no_live, model, ..DiagnoseArgs::default() };
+    let (file, model, snapshot) = (args.file.clone(), args.model.clone(), args.snapshot.clone());
+    let asked = DiagnoseArgs { file, last, no_live: args.no_live, model, snapshot, ..DiagnoseArgs::default() };
     let names = names();
     let base = asked.base(global)?;
     let subject = asked.subject(global, base)?;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::diagnosis::{Diagnosis, MemoryKind, Oom, Shown};
 use crate::allocations::figures;
-use crate::allocations::findings::{Finding, FindingKind};
+use crate::allocations::findings::{self, Finding, FindingKind};
 use crate::allocations::told::Filled;
 use crate::ids::FixId;
 use crate::packed;
@@ -45,16 +45,17 @@ pub fn add(diagnosis: &mut Diagnosis, mut filled: Vec<Filled>) {
     if let Some(at) = filled.iter().position(|one| is_of(one, diagnosis)) {
         filled.get_mut(..=at).into_iter().for_each(|before| before.rotate_right(1));
     }
+    let among_ranks = findings::among_ranks(&filled);
     if diagnosis.oom != Oom::No
         && let Some(leading) = filled.first_mut().filter(|leading| leading.request.is_some())
         && diagnosis.memory.is_none_or(|memory| memory == MemoryKind::Gpu)
     {
-        complete(diagnosis, leading);
+        complete(diagnosis, leading, among_ranks);
     }
     diagnosis.allocations = filled;
 }
 
-fn complete(diagnosis: &mut Diagnosis, leading: &mut Filled) {
+fn complete(diagnosis: &mut Diagnosis, leading: &mut Filled, among_ranks: Vec<Finding>) {
     let facts = &mut diagnosis.facts;
     // The process's own figure, or what is in use on the GPU and not by others that the log names.
     let others = facts.other_processes.iter().fold(Bytes::ZERO, |sum, other| sum.plus(other.bytes));
@@ -62,6 +63,7 @@ fn complete(diagnosis: &mut Diagnosis, leading: &mut Filled) {
     if let Some(used) = facts.process_bytes.or(used) {
         leading.set_outside(used.less(leading.totals.reserved_bytes));
     }
+    leading.findings.extend(among_ranks);
     let totals = &leading.totals;
     facts.device = facts.device.or(Some(leading.device));
     if let Some(request) = &leading.request {

@@ -7,6 +7,7 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use oomdoctor::advice::{Advice, Situation, Taken, advise};
+use oomdoctor::allocations::told::Filled;
 use oomdoctor::gpu::guard::Viewer;
 use oomdoctor::gpu::history::History;
 use oomdoctor::gpu::*;
@@ -44,6 +45,9 @@ pub struct Scenario {
     /// A memory snapshot in `tests/scenarios/snapshots`; without a log, it alone is diagnosed.
     #[serde(default)]
     pub snapshot: Option<String>,
+    /// Those of the run's other ranks.
+    #[serde(default)]
+    other_ranks: Vec<String>,
     /// The GPUs at the last reading; with none, only the log is read.
     #[serde(default)]
     pub gpus: Vec<Gpu>,
@@ -333,6 +337,13 @@ impl Gpu {
     }
 }
 
+/// What a snapshot of the scenarios tells.
+fn filled(name: &str) -> Vec<Filled> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios/snapshots").join(name);
+    let dump = allocations::read::read(BufReader::new(File::open(&path).unwrap())).unwrap();
+    allocations::figures::filled(&dump, name)
+}
+
 /// What the log alone says, and the fixes that its signs and its leading entry name.
 pub struct LogReading {
     pub diagnosis: Diagnosis,
@@ -343,13 +354,12 @@ impl LogReading {
     /// What the log and the memory snapshot of a scenario say.
     pub fn of_scenario(base: &KnowledgeBase, scenario: &Scenario) -> LogReading {
         let Some(name) = &scenario.snapshot else { return LogReading::of(base, &scenario.log) };
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios/snapshots").join(name);
-        let dump = allocations::read::read(BufReader::new(File::open(&path).unwrap())).unwrap();
-        let filled = allocations::figures::filled(&dump, name);
+        let mut filled = filled(name);
         let log = match scenario.log.is_empty() {
             true => allocations::message::as_log(&filled[0]).unwrap_or_default(),
             false => scenario.log.clone(),
         };
+        filled.extend(scenario.other_ranks.iter().flat_map(|name| self::filled(name)));
         let mut diagnosis = base.diagnose(&PastedLog::new(log), None);
         knowledge::allocations::add(&mut diagnosis, filled);
         let fixes = base.leading_fixes(&diagnosis);

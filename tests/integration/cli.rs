@@ -831,6 +831,15 @@ fn the_debug_log_is_written_only_on_request_and_contains_no_pasted_log() {
 // ---- report
 
 #[test]
+fn a_report_has_what_the_snapshot_of_the_run_shows() {
+    let log = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 24.00 GiB of which 700.00 MiB is free.\n";
+    let snapshot = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/snapshots/sick.4.pickle");
+    let report = stdout(&run(&["report", "--no-live", "--snapshot", snapshot, "-"], log.as_bytes()));
+    assert!(report.contains("train.py:88 forward") && report.contains("sick.4.pickle"), "{report}");
+    assert!(!stdout(&run(&["report", "--no-live", "-"], log.as_bytes())).contains("train.py:88"));
+}
+
+#[test]
 fn a_report_leaves_secrets_out_and_overwrites_a_file_only_with_force() {
     let log = format!("HF_TOKEN=hf_abcdEFGH12345678 python /home/grace/t.py\n{}", torch_log(4242, "23.99"));
     let output = run(&["report", "-"], log.as_bytes());

@@ -1,11 +1,17 @@
 //! Owns the wrong device: several ranks share one GPU, or another GPU has room for all of it.
 
-use super::rule::Evidence;
+use super::rule::{Evidence, said};
 use crate::advice::case::Case;
 use crate::advice::figures::are_ranks;
 use crate::advice::naming::name_of_device;
 use crate::advice::other_gpu::OtherGpu;
 use crate::advice::phrases::{line_of, plain_and};
+use crate::allocations::findings::FindingKind;
+
+/// By the snapshots of several ranks.
+pub(super) fn shown_by_snapshots(case: &Case<'_>) -> Evidence {
+    said(case, FindingKind::StrayRank)
+}
 
 pub(super) fn evidence(case: &Case<'_>) -> Evidence {
     if !case.is_short_of_vram() {

@@ -7,6 +7,7 @@ use crate::advice::causes::is_beyond_any_gpu;
 use crate::advice::figures::{are_ranks, run_had};
 use crate::advice::verdict::CauseKind;
 use crate::advice::weights::widened;
+use crate::allocations::findings::FindingKind;
 use crate::knowledge::FixId;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Phase, Platform};
 use crate::knowledge::fix::{Condition, Fix};
@@ -250,6 +251,9 @@ fn flag(log: &Diagnosis, flag: &str, condition: &'static str, rule: &'static str
 
 /// Whether a rank failed on GPU 0 that does not belong there, or was not alone there.
 fn ranks_meet_on_gpu_0(log: &Diagnosis) -> bool {
+    if log.recorded_failure().is_some_and(|filled| filled.finding(FindingKind::StrayRank).is_some()) {
+        return true;
+    }
     let is_misplaced = log.run.rank.is_some_and(|rank| rank > 0 || may_be_beside_a_rank(log));
     log.facts.device == Some(0) && is_misplaced && log.run.launched_ranks() != Some(1)
 }

@@ -337,7 +337,11 @@ impl Filling<'_, '_> {
             return Some(frees);
         }
         let unused = match self.fix.frees {
-            Frees::ReservedUnallocated => self.case.log.facts.reserved_unallocated_bytes,
+            // Of what the log counts, pools of CUDA graphs and other streams stay out of reach.
+            Frees::ReservedUnallocated => match self.case.log.recorded_failure() {
+                Some(filled) => Some(filled.totals.usable_bytes),
+                None => self.case.log.facts.reserved_unallocated_bytes,
+            },
             Frees::HolderMemory | Frees::Unknown => None,
         };
         let bytes = match unused {

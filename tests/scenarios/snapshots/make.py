@@ -33,7 +33,7 @@ class Snapshot:
         self.settings = {"expandable_segments": expandable, "PYTORCH_CUDA_ALLOC_CONF": ""}
         self.next = 0x7F0000000000
 
-    def segment(self, blocks, pool=(0, 0), stream=0, rounding=0):
+    def segment(self, blocks, pool=(0, 0), stream=0, rounding=0, device=0):
         """A segment of blocks (MiB, state, frames)."""
         address, made = self.next, []
         for mib, state, frames in blocks:
@@ -44,7 +44,7 @@ class Snapshot:
         total = self.next - address
         self.next += 1 << 30
         self.segments.append({
-            "device": 0, "address": address, "total_size": total, "stream": stream, "segment_type": "large",
+            "device": device, "address": address, "total_size": total, "stream": stream, "segment_type": "large",
             "segment_pool_id": pool, "is_expandable": self.settings["expandable_segments"], "blocks": made,
         })
         return address
@@ -82,6 +82,10 @@ def pieces(expandable):
 
 pieces(False).write("pieces")
 pieces(True).write("pieces_expandable")
+
+both = pieces(False)
+both.segment([(5120, "inactive", [])], pool=(0, 3))
+both.write("pieces_and_pool")
 
 locked = Snapshot()
 locked.segment([(16384, "active_allocated", WEIGHTS)])
@@ -123,6 +127,27 @@ rounding = Snapshot()
 rounding.segment([(22 * 64, "active_allocated", WEIGHTS)] * 16, rounding=200)
 rounding.oom(512, 100, FORWARD)
 rounding.write("rounding")
+
+large = Snapshot()
+large.segment([(12288, "active_allocated", WEIGHTS)])
+large.oom(8192, 6144, FORWARD)
+large.write("large_request")
+
+for rank, activations in enumerate([2048, 9216, 1024]):
+    uneven = Snapshot()
+    uneven.segment([(12288, "active_allocated", WEIGHTS), (activations, "active_allocated", FORWARD)])
+    if rank == 1:
+        uneven.oom(1024, 200, FORWARD)
+    uneven.write(f"uneven_rank{rank}")
+
+for rank in range(3):
+    stray = Snapshot()
+    stray.segment([(12288, "active_allocated", WEIGHTS)], device=rank)
+    if rank == 0:
+        stray.oom(1024, 200, FORWARD)
+    else:
+        stray.segment([(4096, "active_allocated", WEIGHTS)])
+    stray.write(f"stray_rank{rank}")
 
 healthy = Snapshot()
 healthy.segment([(4096, "active_allocated", WEIGHTS), (1024, "inactive", [])])
