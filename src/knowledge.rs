@@ -18,7 +18,6 @@ pub mod limit;
 pub mod lint;
 pub mod load;
 mod matching;
-mod needle;
 pub mod own_option;
 pub mod page;
 pub mod pattern;

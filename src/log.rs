@@ -4,6 +4,7 @@
 mod clean;
 mod excerpt;
 mod expression;
+pub(crate) mod needle;
 pub(crate) mod prefix;
 mod source;
 pub(crate) mod teller;

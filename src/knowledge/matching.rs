@@ -12,10 +12,10 @@ use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, Input};
 use super::diagnosis::Oom;
 use super::document::is_document;
 use super::entry::{Entry, When};
-use super::needle::holds_ignoring_case;
 use super::pattern::Pattern;
 use super::quotation::Quotations;
 use crate::effort;
+use crate::log::needle::holds_ignoring_case;
 use crate::log::{PastedLog, View};
 
 /// Logs up to this size are searched with all blanks left out, for literals broken by a wrap; of larger ones the end

@@ -11,8 +11,8 @@ use regex_automata::util::syntax;
 use serde::{Deserialize, Deserializer};
 
 use super::facts::FACT_KEYS;
-use super::needle::Needles;
 use crate::effort;
+use crate::log::needle::Needles;
 
 /// Shorter texts are searched by an engine that is quick to build, longer ones by an engine that is quick to run.
 const SHORT: usize = 2048;

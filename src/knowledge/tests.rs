@@ -13,6 +13,7 @@ use super::entry::Entry;
 use super::pattern::{Pattern, expand};
 use crate::effort;
 use crate::log::PastedLog;
+use crate::log::needle::Needles;
 
 static BASE: LazyLock<KnowledgeBase> = LazyLock::new(|| KnowledgeBase::built_in_with_examples().unwrap());
 
@@ -32,7 +33,15 @@ fn worse_than_linear(unit: &str, size: usize, end: &str) -> Option<String> {
 
 /// A text that the pattern matches: the shortest, or one with every optional part.
 fn sample(pattern: &Pattern, whole: bool) -> String {
-    fn write(hir: &Hir, whole: bool, out: &mut String) {
+    sample_by(pattern, whole, if whole { LAST } else { 0 })
+}
+
+/// The last of the ways that an alternation has.
+const LAST: usize = usize::MAX;
+
+/// The same with that one of the ways of each alternation that has as many.
+fn sample_by(pattern: &Pattern, whole: bool, way: usize) -> String {
+    fn write(hir: &Hir, whole: bool, way: usize, out: &mut String) {
         match hir.kind() {
             HirKind::Empty | HirKind::Look(_) => {}
             HirKind::Literal(literal) => out.push_str(&String::from_utf8_lossy(&literal.0)),
@@ -44,18 +53,18 @@ fn sample(pattern: &Pattern, whole: bool) -> String {
             HirKind::Class(Class::Unicode(_)) => {}
             HirKind::Repetition(repetition) => {
                 let count = if whole { repetition.min.max(1) } else { repetition.min };
-                (0..count).for_each(|_| write(&repetition.sub, whole, out));
+                (0..count).for_each(|_| write(&repetition.sub, whole, way, out));
             }
-            HirKind::Capture(capture) => write(&capture.sub, whole, out),
-            HirKind::Concat(parts) => parts.iter().for_each(|part| write(part, whole, out)),
+            HirKind::Capture(capture) => write(&capture.sub, whole, way, out),
+            HirKind::Concat(parts) => parts.iter().for_each(|part| write(part, whole, way, out)),
             HirKind::Alternation(ways) => {
-                let way = if whole { ways.last() } else { ways.first() };
-                way.into_iter().for_each(|way| write(way, whole, out));
+                let one = if way == LAST { ways.last() } else { ways.get(way % ways.len()) };
+                one.into_iter().for_each(|one| write(one, whole, way, out));
             }
         }
     }
     let mut out = String::new();
-    write(&syntax::parse_with(&expand(pattern.source()), &syntax()).unwrap(), whole, &mut out);
+    write(&syntax::parse_with(&expand(pattern.source()), &syntax()).unwrap(), whole, way, &mut out);
     out
 }
 
@@ -87,6 +96,31 @@ fn read_by(dfa: &DFA, text: &str) -> usize {
         from = end.max(from + 1);
     }
     read
+}
+
+/// Every pattern of the tables and the entries.
+fn all_patterns() -> impl Iterator<Item = &'static Pattern> {
+    let tables = &BASE.tables;
+    let of_entries = BASE.entries.iter().flat_map(|entry| entry.patterns());
+    let of_runs = tables.runs.iter().flat_map(|rule| &rule.patterns);
+    let of_signs = tables.signs.iter().flat_map(|sign| sign.shows.iter().chain(&sign.lacks));
+    let of_phases = tables.phases.iter().flat_map(|rule| &rule.patterns);
+    let of_versions = tables.versions.iter().flat_map(|rule| &rule.patterns);
+    of_entries.chain(of_runs).chain(of_signs).chain(of_phases).chain(of_versions)
+}
+
+#[test]
+fn what_a_pattern_matches_has_the_words_that_rule_others_out() {
+    let mut ruled_out = 0;
+    for pattern in all_patterns() {
+        let needles = Needles::of(pattern.source());
+        for (whole, way) in [false, true].into_iter().flat_map(|whole| (0..12).map(move |way| (whole, way))) {
+            let sample = sample_by(pattern, whole, way);
+            assert!(needles.may_match(&sample), "{}: {sample:?}", pattern.source());
+        }
+        ruled_out += usize::from(!needles.may_match("ordinary text"));
+    }
+    assert!(ruled_out > 3000, "{ruled_out}");
 }
 
 /// Patterns of `run.ron` and of named processes are matched repeatedly over one text.

@@ -5,36 +5,44 @@ use std::sync::OnceLock;
 
 use regex::{Captures, Regex};
 
+use super::needle::Needles;
+
 /// One that does not compile matches nothing: they are fixed, and the tests of whoever uses it would fail.
 pub struct Expression {
     source: &'static str,
+    needles: OnceLock<Needles>,
     regex: OnceLock<Option<Regex>>,
 }
 
 impl Expression {
     pub const fn new(source: &'static str) -> Expression {
-        Expression { source, regex: OnceLock::new() }
+        Expression { source, needles: OnceLock::new(), regex: OnceLock::new() }
     }
 
     pub fn is_match(&self, text: &str) -> bool {
-        self.regex().is_some_and(|regex| regex.is_match(text))
+        self.regex_for(text).is_some_and(|regex| regex.is_match(text))
     }
 
     pub fn captures<'t>(&self, text: &'t str) -> Option<Captures<'t>> {
-        self.regex()?.captures(text)
+        self.regex_for(text)?.captures(text)
     }
 
     /// Where its matches begin.
     pub fn starts<'t>(&'t self, text: &'t str) -> impl Iterator<Item = usize> {
-        self.regex().into_iter().flat_map(move |regex| regex.find_iter(text)).map(|found| found.start())
+        self.regex_for(text).into_iter().flat_map(move |regex| regex.find_iter(text)).map(|found| found.start())
     }
 
     /// The text with every match replaced; `$0` stands for the match.
     pub fn replaced<'t>(&self, text: &'t str, with: &str) -> Cow<'t, str> {
-        self.regex().map_or(Cow::Borrowed(text), |regex| regex.replace_all(text, with))
+        self.regex_for(text).map_or(Cow::Borrowed(text), |regex| regex.replace_all(text, with))
     }
 
-    fn regex(&self) -> Option<&Regex> {
+    /// The expression, where this text may hold a match. Letters beyond ASCII may equal some of ASCII if case is ignored.
+    fn regex_for(&self, text: &str) -> Option<&Regex> {
+        let needles = self.needles.get_or_init(|| Needles::of(self.source));
+        if !needles.may_match(text) && text.is_ascii() {
+            return None;
+        }
         self.regex.get_or_init(|| Regex::new(&in_ascii(self.source)).ok()).as_ref()
     }
 }
@@ -90,5 +98,12 @@ mod tests {
         static REST: Expression = Expression::new(r"\bat \S+ [^\w.]\W\\$");
         assert!(REST.is_match("at größe ?!\\") && !REST.is_match("flat x ?!\\"));
         assert_eq!(in_ascii(r"(?-u)\d"), r"(?-u)\d");
+    }
+
+    #[test]
+    fn a_text_without_the_words_of_the_expression_is_no_match_and_compiles_nothing() {
+        static WORDS: Expression = Expression::new(r"(?i)kelvin \d+");
+        assert!(!WORDS.is_match("Celsius 20") && WORDS.regex.get().is_none());
+        assert!(WORDS.is_match("KELVIN 293") && WORDS.is_match("\u{212a}elvin 293"), "the sign of the unit is a K");
     }
 }
