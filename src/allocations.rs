@@ -7,6 +7,7 @@ mod history;
 mod lines;
 pub mod message;
 pub mod pprof;
+pub mod profiled;
 pub mod read;
 mod sentence;
 mod stacks;
@@ -193,7 +194,7 @@ mod tests {
         made.segment(&[(2, Inactive, StackId::default())]).is_small = true;
         made.segment(&[(256, State::PendingFree, StackId::default())]);
         let filled = made.filled();
-        let totals = &filled.totals;
+        let totals = filled.totals.as_ref().unwrap();
         assert_eq!(totals.reserved_bytes, totals.active_bytes.plus(totals.inactive_bytes));
         assert_eq!(totals.usable_bytes, Bytes::gib(6));
         assert_eq!(totals.largest_usable_bytes, Bytes::mib(1536));

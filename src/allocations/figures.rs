@@ -42,7 +42,7 @@ pub fn filled(dump: &Dump, file: &str) -> Vec<Filled> {
 pub fn lead_with_the_first_failure(all: &mut [Filled]) {
     all.sort_by_key(|filled| {
         let failed_at = filled.request.as_ref().map(|request| request.time_us.unwrap_or(u64::MAX));
-        (failed_at.is_none(), failed_at, Reverse(filled.totals.reserved_bytes))
+        (failed_at.is_none(), failed_at, Reverse(filled.reserved_at_least()))
     });
 }
 
@@ -62,23 +62,26 @@ fn of_device(dump: &Dump, device: u32, file: &str) -> Filled {
         stack if stack == StackId::default() => by_address.get(&block.address).copied().unwrap_or_default(),
         stack => stack,
     };
+    let kept: Vec<Kept> = allocated(&segments).map(|block| Kept::of(block, stack_of(block))).collect();
+    let totals = Totals {
+        has_expandable_segments: has_expandable_segments(dump, &segments),
+        ..totals(&segments, wanted.as_ref())
+    };
     let told = history::read(&segments, actions, &annotations, &dump.stacks, &by_address, &mut lines);
     let mut filled = Filled {
         file: file.to_owned(),
         rank: rank_of(file),
         device,
         request,
-        totals: Totals {
-            has_expandable_segments: has_expandable_segments(dump, &segments),
-            ..totals(&segments, wanted.as_ref())
-        },
-        alive: alive(&segments, stack_of, &mut lines),
+        allocated_bytes: totals.allocated_bytes,
+        totals: Some(totals),
+        alive: alive(&kept, &mut lines),
         unusable: unusable(&segments, wanted.as_ref(), stack_of, &mut lines),
         last_actions: last_actions(actions, failed.map(|(place, _)| place), &mut lines),
         growth: told.growth,
         peak: told.peak,
         timeline: told.timeline,
-        tree: tree(&segments, stack_of, &mut lines),
+        tree: tree(&kept, &mut lines),
         map: map(&segments),
         actions_left_out: dump.left_out,
         ..Filled::default()
@@ -89,7 +92,7 @@ fn of_device(dump: &Dump, device: u32, file: &str) -> Filled {
 }
 
 /// The rank in a file's name: `oom_rank3.pickle`, `rank_3-snapshot.pickle`.
-fn rank_of(file: &str) -> Option<u32> {
+pub(super) fn rank_of(file: &str) -> Option<u32> {
     let name = file.rsplit(['/', '\\']).next()?.to_ascii_lowercase();
     let (_, behind) = name.split_once("rank")?;
     let digits: String = behind.trim_start_matches(['_', '-']).chars().take_while(char::is_ascii_digit).collect();
@@ -204,9 +207,27 @@ struct Sum {
 
 impl Sum {
     fn add(&mut self, bytes: Bytes) {
+        self.add_all(bytes, 1);
+    }
+
+    /// Adds so many blocks, whose sum is known.
+    fn add_all(&mut self, bytes: Bytes, count: u64) {
         self.bytes = self.bytes.plus(bytes);
-        self.count += 1;
-        self.largest = self.largest.max(bytes);
+        self.count = self.count.saturating_add(count);
+        self.largest = self.largest.max(Bytes(bytes.0.div_ceil(count.max(1))));
+    }
+}
+
+/// What is allocated by one call stack: one block, or as many as the file has the sum of.
+pub(super) struct Kept {
+    pub stack: StackId,
+    pub bytes: Bytes,
+    pub count: u64,
+}
+
+impl Kept {
+    fn of(block: &Block, stack: StackId) -> Kept {
+        Kept { stack, bytes: block.size, count: 1 }
     }
 }
 
@@ -217,15 +238,14 @@ fn largest_first<K: Ord + Copy + Hash>(sums: HashMap<K, Sum>) -> Vec<(K, Sum)> {
     sums
 }
 
-fn alive(segments: &[&Segment], stack_of: impl Fn(&Block) -> StackId, lines: &mut Lines<'_>) -> Vec<Alive> {
+pub(super) fn alive(kept: &[Kept], lines: &mut Lines<'_>) -> Vec<Alive> {
     let mut sums: HashMap<LineId, Sum> = HashMap::new();
     let mut stacks: HashMap<(LineId, StackId), Bytes> = HashMap::new();
-    for block in allocated(segments) {
-        let stack = stack_of(block);
-        let line = lines.own(stack);
-        sums.entry(line).or_default().add(block.size);
-        let of_stack = stacks.entry((line, stack)).or_default();
-        *of_stack = of_stack.plus(block.size);
+    for Kept { stack, bytes, count } in kept {
+        let line = lines.own(*stack);
+        sums.entry(line).or_default().add_all(*bytes, *count);
+        let of_stack = stacks.entry((line, *stack)).or_default();
+        *of_stack = of_stack.plus(*bytes);
     }
     let mut main: HashMap<LineId, (Bytes, Reverse<StackId>)> = HashMap::new();
     for ((line, stack), bytes) in stacks {
@@ -331,10 +351,10 @@ struct Branch {
 }
 
 impl Branch {
-    fn add(&mut self, path: &[LineId], bytes: Bytes) {
-        self.sum.add(bytes);
+    fn add(&mut self, path: &[LineId], kept: &Kept) {
+        self.sum.add_all(kept.bytes, kept.count);
         if let Some((first, rest)) = path.split_first() {
-            self.children.entry(*first).or_default().add(rest, bytes);
+            self.children.entry(*first).or_default().add(rest, kept);
         }
     }
 
@@ -351,11 +371,11 @@ impl Branch {
     }
 }
 
-fn tree(segments: &[&Segment], stack_of: impl Fn(&Block) -> StackId, lines: &mut Lines<'_>) -> Vec<Node> {
+pub(super) fn tree(kept: &[Kept], lines: &mut Lines<'_>) -> Vec<Node> {
     let mut root = Branch::default();
-    for block in allocated(segments) {
-        let path = lines.own_path(stack_of(block));
-        root.add(path.get(..DEPTH.min(path.len())).unwrap_or_default(), block.size);
+    for one in kept {
+        let path = lines.own_path(one.stack);
+        root.add(path.get(..DEPTH.min(path.len())).unwrap_or_default(), one);
     }
     root.nodes(lines)
 }

@@ -77,8 +77,8 @@ pub fn among_ranks(all: &[Filled]) -> Vec<Finding> {
 }
 
 fn uneven_ranks(leading: &Filled, rank: u32, others: &[&Filled]) -> Option<Finding> {
-    let has = leading.totals.allocated_bytes;
-    let most = others.iter().map(|other| other.totals.allocated_bytes).max()?;
+    let has = leading.allocated_bytes;
+    let most = others.iter().map(|other| other.allocated_bytes).max()?;
     let more = has.less(most);
     if !is_share(has, UNEVEN_PERCENT, most) || more < missing(leading)? {
         return None;
@@ -93,7 +93,7 @@ fn uneven_ranks(leading: &Filled, rank: u32, others: &[&Filled]) -> Option<Findi
 
 /// Only a process that sees several GPUs numbers them as the others do.
 fn stray_rank(leading: &Filled, others: &[&Filled]) -> Option<Finding> {
-    let has = |other: &Filled| other.totals.reserved_bytes;
+    let has = Filled::reserved_at_least;
     let strays = others.iter().filter(|stray| {
         let works_elsewhere =
             others.iter().any(|own| own.rank == stray.rank && own.device != leading.device && has(own) > has(stray));
@@ -125,17 +125,15 @@ fn missing(filled: &Filled) -> Option<Bytes> {
 
 /// Whether expandable segments would have served the request: their pages can be moved to where they are needed.
 pub fn would_fit_if_expandable(filled: &Filled) -> bool {
-    let totals = &filled.totals;
-    let has_moved = totals.has_expandable_segments == Some(true);
-    filled.request.as_ref().is_some_and(|request| {
-        !has_moved
+    filled.request.as_ref().zip(filled.totals.as_ref()).is_some_and(|(request, totals)| {
+        totals.has_expandable_segments != Some(true)
             && totals.largest_usable_bytes < request.bytes
             && totals.movable_bytes.plus(request.free_bytes) >= request.bytes
     })
 }
 
 fn fragmentation(filled: &Filled) -> Option<Finding> {
-    let (totals, request) = (&filled.totals, filled.request.as_ref()?);
+    let (totals, request) = (filled.totals.as_ref()?, filled.request.as_ref()?);
     if !would_fit_if_expandable(filled) || totals.usable_bytes < request.bytes {
         return None;
     }
@@ -152,7 +150,7 @@ fn fragmentation(filled: &Filled) -> Option<Finding> {
 }
 
 fn locked_pool(filled: &Filled) -> Option<Finding> {
-    let locked = filled.totals.locked_bytes;
+    let locked = filled.totals.as_ref()?.locked_bytes;
     (locked >= missing(filled)?).then(|| Finding {
         kind: FindingKind::LockedPool,
         bytes: locked,
@@ -164,8 +162,9 @@ fn locked_pool(filled: &Filled) -> Option<Finding> {
 }
 
 fn pending_free(filled: &Filled) -> Option<Finding> {
-    let pending = filled.totals.pending_free_bytes;
-    is_share(pending, NOTABLE_PERCENT, filled.totals.reserved_bytes).then(|| Finding {
+    let totals = filled.totals.as_ref()?;
+    let pending = totals.pending_free_bytes;
+    is_share(pending, NOTABLE_PERCENT, totals.reserved_bytes).then(|| Finding {
         kind: FindingKind::PendingFree,
         bytes: pending,
         at: None,
@@ -215,8 +214,9 @@ fn is_optimizer_state(row: &Alive) -> bool {
 }
 
 fn rounding(filled: &Filled) -> Option<Finding> {
-    let rounding = filled.totals.rounding_bytes?;
-    is_share(rounding, NOTABLE_PERCENT, filled.totals.reserved_bytes).then(|| Finding {
+    let totals = filled.totals.as_ref()?;
+    let rounding = totals.rounding_bytes?;
+    is_share(rounding, NOTABLE_PERCENT, totals.reserved_bytes).then(|| Finding {
         kind: FindingKind::Rounding,
         bytes: rounding,
         at: None,
@@ -239,7 +239,7 @@ fn outside(filled: &Filled) -> Option<Finding> {
 /// The GPU has at least what is reserved and what was free.
 fn large_request(filled: &Filled) -> Option<Finding> {
     let request = filled.request.as_ref()?;
-    let least_capacity = filled.totals.reserved_bytes.plus(request.free_bytes);
+    let least_capacity = filled.reserved_at_least().plus(request.free_bytes);
     let is_alone = filled.alive.iter().all(|row| row.at != request.at || row.largest_bytes < request.bytes);
     if !is_alone || !is_share(request.bytes, SPIKE_PERCENT, least_capacity) {
         return None;

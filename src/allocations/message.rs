@@ -6,7 +6,7 @@ use crate::units::Bytes;
 /// The traceback and the message of the request that failed; `None` where none did. The GPU's capacity is not in a
 /// snapshot.
 pub fn as_log(filled: &Filled) -> Option<String> {
-    let request = filled.request.as_ref()?;
+    let (request, totals) = (filled.request.as_ref()?, filled.totals.as_ref()?);
     let mut lines = vec![format!("The error that the memory snapshot {} recorded:", filled.file)];
     if !request.stack.is_empty() {
         lines.push("Traceback (most recent call last):".to_owned());
@@ -18,8 +18,8 @@ pub fn as_log(filled: &Filled) -> Option<String> {
         printed(request.bytes),
         filled.device,
         printed(request.free_bytes),
-        printed(filled.totals.allocated_bytes),
-        printed(filled.totals.unused_bytes()),
+        printed(totals.allocated_bytes),
+        printed(totals.unused_bytes()),
     ));
     Some(lines.join("\n") + "\n")
 }

@@ -2,7 +2,7 @@
 
 use super::figures::line_in_words;
 use super::findings::would_fit_if_expandable;
-use super::told::{FailedRequest, Filled, Unused, WhyUnusable};
+use super::told::{FailedRequest, Filled, Totals, Unused, WhyUnusable};
 use crate::units::Bytes;
 
 /// Unused memory below this needs no reason.
@@ -10,9 +10,10 @@ const WORTH_A_REASON: Bytes = Bytes::mib(64);
 
 /// What filled the device, in a few sentences.
 pub(super) fn say(filled: &Filled) -> String {
-    let said = match &filled.request {
-        Some(request) => failed(filled, request),
-        None => holding(filled),
+    let said = match (&filled.request, &filled.totals) {
+        (Some(request), _) => failed(filled, request),
+        (None, Some(totals)) => holding(filled, totals),
+        (None, None) => arrays(filled),
     };
     said.join(" ")
 }
@@ -37,14 +38,15 @@ fn failed(filled: &Filled, request: &FailedRequest) -> Vec<String> {
 
 /// Whether what is unused is too little for the request, so that what is allocated is the reason.
 fn unused_is_small(filled: &Filled, request: &FailedRequest) -> bool {
-    filled.totals.unused_bytes().plus(request.free_bytes) < request.bytes
+    let unused = filled.totals.as_ref().map_or(Bytes::ZERO, Totals::unused_bytes);
+    unused.plus(request.free_bytes) < request.bytes
 }
 
 fn most_alive(filled: &Filled) -> Option<String> {
     let most = filled.alive.first()?;
     Some(format!(
         "{} is allocated, most of it from `{}` ({}).",
-        filled.totals.allocated_bytes,
+        filled.allocated_bytes,
         line_in_words(most.at.as_ref()),
         most.bytes
     ))
@@ -52,7 +54,8 @@ fn most_alive(filled: &Filled) -> Option<String> {
 
 /// What PyTorch had and could not use, and why.
 fn unused(filled: &Filled, request: &FailedRequest) -> Option<String> {
-    let (totals, unused) = (&filled.totals, filled.totals.unused_bytes());
+    let totals = filled.totals.as_ref()?;
+    let unused = totals.unused_bytes();
     if unused < WORTH_A_REASON {
         return None;
     }
@@ -92,16 +95,25 @@ fn which_segments(row: &Unused) -> Option<String> {
     Some(format!("{} {segments} of `{beside}` {are} {} % full", row.segments, row.percent_full()))
 }
 
+fn has_the_most(filled: &Filled) -> Option<String> {
+    let most = filled.alive.first()?;
+    Some(format!("`{}` has the most, {}.", line_in_words(most.at.as_ref()), most.bytes))
+}
+
+/// What JAX's profile has: it tells no request and nothing of the memory around the arrays.
+fn arrays(filled: &Filled) -> Vec<String> {
+    let mut said = vec![format!("JAX has {} of arrays on {}.", filled.allocated_bytes, filled.device_in_words())];
+    said.extend(has_the_most(filled));
+    said
+}
+
 /// What is allocated where nothing failed.
-fn holding(filled: &Filled) -> Vec<String> {
-    let totals = &filled.totals;
+fn holding(filled: &Filled, totals: &Totals) -> Vec<String> {
     let mut said = vec![format!(
         "No request failed in this snapshot: PyTorch has {} allocated of {} reserved.",
         totals.allocated_bytes, totals.reserved_bytes
     )];
-    if let Some(most) = filled.alive.first() {
-        said.push(format!("`{}` has the most, {}.", line_in_words(most.at.as_ref()), most.bytes));
-    }
+    said.extend(has_the_most(filled));
     if let Some(growth) = filled.growth.first() {
         said.push(format!("What `{}` allocates grew from {} to {}.", growth.at, growth.from_bytes, growth.to_bytes));
     }

@@ -20,13 +20,20 @@ pub struct Filled {
     pub file: String,
     /// The rank, where the name of the file tells it.
     pub rank: Option<u32>,
+    /// Whose allocator it is.
+    pub allocator: Allocator,
     /// The device, by the process's own numbers.
     pub device: u32,
+    /// What kind of device it is, as JAX names it (`gpu`, `tpu`, `cpu`); absent in snapshots of PyTorch, which are of GPUs.
+    pub device_kind: Option<String>,
     /// What filled it, in a few sentences.
     pub sentence: String,
     /// The last request that failed; absent where none did.
     pub request: Option<FailedRequest>,
-    pub totals: Totals,
+    /// What is in use: of PyTorch rounded up as the allocator rounds, of JAX the arrays.
+    pub allocated_bytes: Bytes,
+    /// Sums over the segments; absent for JAX, whose profile lists arrays and nothing of its allocator.
+    pub totals: Option<Totals>,
     /// What is allocated at the end, by line of the program's own code, the largest first.
     pub alive: Vec<Alive>,
     /// What is reserved and not allocated at the end, by segments that are alike, the largest first.
@@ -58,10 +65,30 @@ impl Filled {
         self.findings = findings::find(self);
     }
 
+    /// What PyTorch took from CUDA, or else what is known to be in use.
+    pub fn reserved_at_least(&self) -> Bytes {
+        self.totals.as_ref().map_or(self.allocated_bytes, |totals| totals.reserved_bytes)
+    }
+
+    /// The device as it is shown: `GPU 0`, `TPU 3`.
+    pub fn device_in_words(&self) -> String {
+        let kind = self.device_kind.as_deref().unwrap_or("gpu");
+        format!("{} {}", kind.to_ascii_uppercase(), self.device)
+    }
+
     /// The finding of this kind, where there is one.
     pub fn finding(&self, kind: FindingKind) -> Option<&Finding> {
         self.findings.iter().find(|finding| finding.kind == kind)
     }
+}
+
+/// Whose allocator wrote it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Allocator {
+    #[default]
+    Pytorch,
+    Jax,
 }
 
 /// A request for memory that failed.
@@ -153,7 +180,7 @@ pub struct Alive {
     pub inner: Option<CodeLine>,
     pub bytes: Bytes,
     pub blocks: u64,
-    /// The largest of the blocks.
+    /// The largest of the blocks; where the file has only their sum (JAX), at least their mean.
     pub largest_bytes: Bytes,
 }
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::diagnosis::{Diagnosis, MemoryKind, Oom, Shown};
 use crate::allocations::figures;
 use crate::allocations::findings::{self, Finding, FindingKind};
-use crate::allocations::told::Filled;
+use crate::allocations::told::{Allocator, Filled};
 use crate::ids::FixId;
 use crate::packed;
 use crate::units::Bytes;
@@ -30,8 +30,12 @@ struct Row {
 
 static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| packed::table(include_str!("../../knowledge/advice/findings.ron")));
 
-/// Whether a snapshot may be of this failure: the same size was asked for, as far as both tell.
+/// Whether a snapshot may be of this failure: the same size was asked for, as far as both tell. A profile of JAX tells no
+/// request, so the log of a failure in JAX is enough.
 pub fn is_of(filled: &Filled, diagnosis: &Diagnosis) -> bool {
+    if filled.allocator == Allocator::Jax {
+        return diagnosis.raised_by.as_deref() == Some("jax");
+    }
     match (filled.request.as_ref(), diagnosis.facts.requested_bytes) {
         (Some(request), Some(printed)) => request.bytes.within_percent(printed, ROUNDING_PERCENT),
         _ => false,
@@ -61,17 +65,16 @@ fn complete(diagnosis: &mut Diagnosis, leading: &mut Filled, among_ranks: Vec<Fi
     let others = facts.other_processes.iter().fold(Bytes::ZERO, |sum, other| sum.plus(other.bytes));
     let used = facts.total_bytes.zip(facts.free_bytes).map(|(total, free)| total.less(free).less(others));
     if let Some(used) = facts.process_bytes.or(used) {
-        leading.set_outside(used.less(leading.totals.reserved_bytes));
+        leading.set_outside(used.less(leading.reserved_at_least()));
     }
     leading.findings.extend(among_ranks);
-    let totals = &leading.totals;
     facts.device = facts.device.or(Some(leading.device));
     if let Some(request) = &leading.request {
         facts.requested_bytes = facts.requested_bytes.or(Some(request.bytes));
         facts.free_bytes = facts.free_bytes.or(Some(request.free_bytes));
     }
-    facts.allocated_bytes = facts.allocated_bytes.or(Some(totals.allocated_bytes));
-    if facts.reserved_bytes.is_none() {
+    facts.allocated_bytes = facts.allocated_bytes.or(Some(leading.allocated_bytes));
+    if let (None, Some(totals)) = (facts.reserved_bytes, &leading.totals) {
         facts.reserved_unallocated_bytes = facts.reserved_unallocated_bytes.or(Some(totals.unused_bytes()));
     }
     // What the snapshot shows is exact: it comes before what the log may mean.

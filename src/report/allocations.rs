@@ -2,7 +2,7 @@
 
 use crate::allocations::Pool;
 use crate::allocations::figures::line_in_words;
-use crate::allocations::told::{Alive, Did, Filled, Growth, Unused};
+use crate::allocations::told::{Alive, Did, Filled, Growth, Totals, Unused};
 
 /// Rows of each table.
 const ROWS: usize = 5;
@@ -17,8 +17,9 @@ pub struct Table {
 
 /// The tables about the failure that leads. A table without rows is left out.
 pub fn tables(filled: &Filled) -> Vec<Table> {
-    let all = [alive(filled), unusable(filled), last_actions(filled), growth(filled)];
-    all.into_iter().filter(|table| !table.rows.is_empty()).collect()
+    let unusable = filled.totals.as_ref().map(|totals| unusable(filled, totals));
+    let all = [Some(alive(filled)), unusable, Some(last_actions(filled)), Some(growth(filled))];
+    all.into_iter().flatten().filter(|table| !table.rows.is_empty()).collect()
 }
 
 /// The other ranks and devices, a line each.
@@ -29,13 +30,13 @@ pub fn others(all: &[Filled]) -> Vec<String> {
 /// Which rank or device it is.
 fn who(filled: &Filled) -> String {
     match filled.rank {
-        Some(rank) => format!("Rank {rank} (GPU {})", filled.device),
-        None => format!("{} (GPU {})", filled.file, filled.device),
+        Some(rank) => format!("Rank {rank} ({})", filled.device_in_words()),
+        None => format!("{} ({})", filled.file, filled.device_in_words()),
     }
 }
 
 fn in_short(filled: &Filled) -> String {
-    let totals = &filled.totals;
+    let Some(totals) = &filled.totals else { return format!("{} allocated", filled.allocated_bytes) };
     let has = format!("{} allocated of {} reserved", totals.allocated_bytes, totals.reserved_bytes);
     match &filled.request {
         Some(request) => {
@@ -55,13 +56,13 @@ fn alive(filled: &Filled) -> Table {
         vec![row.bytes.to_string(), line_in_words(row.at.as_ref()), inner, row.blocks.to_string()]
     };
     table(
-        format!("Allocated: {}", filled.totals.allocated_bytes),
+        format!("Allocated: {}", filled.allocated_bytes),
         &["VRAM", "line", "innermost", "blocks"],
         filled.alive.iter().take(ROWS).map(row),
     )
 }
 
-fn unusable(filled: &Filled) -> Table {
+fn unusable(filled: &Filled, totals: &Totals) -> Table {
     let row = |row: &Unused| {
         let beside = row.beside.as_ref().map_or_else(|| "nothing".to_owned(), ToString::to_string);
         vec![
@@ -74,7 +75,7 @@ fn unusable(filled: &Filled) -> Table {
         ]
     };
     table(
-        format!("Reserved but unallocated: {}", filled.totals.unused_bytes()),
+        format!("Reserved but unallocated: {}", totals.unused_bytes()),
         &["VRAM", "largest", "segments", "why", "pool, stream", "beside"],
         filled.unusable.iter().take(ROWS).map(row),
     )

@@ -1,15 +1,14 @@
 //! Owns reading memory snapshots from files: which files are some, compressed or not, and which lie beside a log.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::reader::open_log;
 use super::unpack::Unpacked;
-use crate::allocations::figures;
-use crate::allocations::read;
 use crate::allocations::told::Filled;
+use crate::allocations::{figures, pprof, profiled, read};
 use crate::app::dropped::{DroppedFile, DroppedKind};
 use crate::text::harmless;
 
@@ -21,28 +20,49 @@ const SMALL: u64 = 64 << 20;
 const ABOUT_THE_SAME_TIME: Duration = Duration::from_mins(15);
 /// Files of a folder that are looked at.
 const LOOKED_AT: usize = 4096;
+/// Profiles of JAX have a few KiB; this much is read into memory at once.
+const LARGEST_PROFILE: u64 = 256 << 20;
 /// Snapshots that are read beside a log: a node has as many ranks or fewer.
 const BESIDE: usize = 16;
-const ENDINGS: [&str; 5] = [".pickle", ".pickle.gz", ".pkl", ".pkl.gz", ".snapshot"];
+const ENDINGS: [&str; 7] = [".pickle", ".pickle.gz", ".pkl", ".pkl.gz", ".snapshot", ".prof", ".pb.gz"];
 
-/// Whether this file is a memory snapshot, or may be meant as one: a pickle is nothing else here.
+/// Whether this file is a memory snapshot or a profile, or may be meant as one: a pickle is nothing else here.
 pub(crate) fn is_snapshot(path: &Path) -> io::Result<bool> {
     let mut head = Vec::new();
     Unpacked::of(open_log(path)?)?.take(HEAD).read_to_end(&mut head)?;
-    Ok(read::is_snapshot(&head))
+    Ok(read::is_snapshot(&head) || pprof::is_profile(&head))
 }
 
 /// What a snapshot tells, a device each. Fails with the reason in a sentence.
 pub(crate) fn filled(path: &Path) -> Result<Vec<Filled>, String> {
-    let text = open_log(path).and_then(Unpacked::<File>::of).map_err(|error| error.to_string())?;
-    let dump = read::read(BufReader::with_capacity(256 << 10, text)).map_err(|refusal| refusal.to_string())?;
+    let mut text = open_log(path).and_then(Unpacked::<File>::of).map_err(|error| error.to_string())?;
+    let mut head = Vec::new();
+    text.by_ref().take(HEAD).read_to_end(&mut head).map_err(|error| error.to_string())?;
+    let is_profile = pprof::is_profile(&head);
+    let whole = Cursor::new(head).chain(text);
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let filled = figures::filled(&dump, &name);
+    let filled = if is_profile { profiled_in(whole, &name) } else { snapshot_in(whole, &name) }?;
     if filled.is_empty() {
-        Err("the memory snapshot is empty: it has no segments and no actions".to_owned())
+        Err("the memory snapshot is empty: it has no segments, no actions and no arrays".to_owned())
     } else {
         Ok(filled)
     }
+}
+
+fn snapshot_in(whole: impl Read, name: &str) -> Result<Vec<Filled>, String> {
+    let dump = read::read(BufReader::with_capacity(256 << 10, whole)).map_err(|refusal| refusal.to_string())?;
+    Ok(figures::filled(&dump, name))
+}
+
+fn profiled_in(whole: impl Read, name: &str) -> Result<Vec<Filled>, String> {
+    let mut bytes = Vec::new();
+    whole.take(LARGEST_PROFILE + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > LARGEST_PROFILE {
+        return Err("it is larger than any device memory profile of JAX".to_owned());
+    }
+    let profile = pprof::read(&bytes)
+        .map_err(|refusal| format!("this is no device memory profile: {} at byte {}", refusal.why, refusal.offset))?;
+    Ok(profiled::filled(&profile, name))
 }
 
 /// What these snapshots tell. Fails if one of them can't be read or is none.
@@ -100,8 +120,8 @@ pub(crate) fn beside(log: &Path) -> Beside {
 /// `snapshot.pickle`, `oom_rank3.pickle`, `rank3_memory_snapshot.pickle.gz`.
 fn is_named_so(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    let is_pickle = ENDINGS.iter().any(|ending| name.ends_with(ending));
-    is_pickle && ["snapshot", "rank", "oom", "memory"].iter().any(|part| name.contains(part))
+    let has_ending = ENDINGS.iter().any(|ending| name.ends_with(ending));
+    has_ending && ["snapshot", "rank", "oom", "memory"].iter().any(|part| name.contains(part))
 }
 
 fn modified(path: &Path) -> Option<SystemTime> {
@@ -119,10 +139,16 @@ mod tests {
 
     #[test]
     fn snapshots_are_known_by_the_names_that_programs_give_them() {
-        for name in ["snapshot.pickle", "oom_rank3.pickle", "rank0_memory_snapshot.pickle.gz", "iter_7_Snapshot.pkl"] {
+        for name in [
+            "snapshot.pickle",
+            "oom_rank3.pickle",
+            "rank0_memory_snapshot.pickle.gz",
+            "iter_7_Snapshot.pkl",
+            "memory.prof",
+        ] {
             assert!(is_named_so(name), "{name}");
         }
-        for name in ["optimizer.pickle", "vocab.pkl", "rank3.log", "snapshot.txt"] {
+        for name in ["optimizer.pickle", "vocab.pkl", "rank3.log", "snapshot.txt", "cpu.prof"] {
             assert!(!is_named_so(name), "{name}");
         }
     }

@@ -196,6 +196,9 @@ pub fn allocations(data: &[u8]) {
 /// A device memory profile of JAX.
 pub fn profile(data: &[u8]) {
     let Ok(profile) = oomdoctor::allocations::pprof::read(data) else { return };
+    for filled in oomdoctor::allocations::profiled::filled(&profile, "memory.prof") {
+        assert_harmless(&harmless(&filled.sentence), "sentence");
+    }
     for row in &profile.rows {
         let _ = profile.stacks.frames(row.stack).count();
     }

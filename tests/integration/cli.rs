@@ -828,6 +828,33 @@ fn the_debug_log_is_written_only_on_request_and_contains_no_pasted_log() {
     assert_refused(&command.timeout(PATIENCE).output().unwrap(), &["OOMDOCTOR_LOG", "/nonexistent/folder/x.log"]);
 }
 
+#[test]
+fn a_profile_of_jax_is_read_alone_beside_a_log_and_into_a_report() {
+    let profile = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/snapshots/jax.pprof");
+    let alone = run(&["diagnose", "--no-live", profile], b"");
+    assert_eq!(code(&alone), 1, "{}", all(&alone));
+    assert!(stdout(&alone).contains("JAX has") && stdout(&alone).contains("m.py:4"), "{}", all(&alone));
+    let json: Value = serde_json::from_str(&stdout(&run(&["diagnose", "--no-live", "--json", profile], b""))).unwrap();
+    let filled = &json["allocations"][0];
+    let sum: u64 = filled["alive"].as_array().unwrap().iter().map(|row| row["bytes"].as_u64().unwrap()).sum();
+    assert_eq!(filled["allocated_bytes"].as_u64(), Some(sum));
+    assert!(filled["totals"].is_null() && filled["allocator"] == "jax", "what JAX does not tell is no 0: {filled}");
+    let log = b"jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 8589934592 bytes.\n";
+    let report = stdout(&run(&["report", "--no-live", "--snapshot", profile, "-"], log));
+    assert!(report.contains("jax.pprof") && report.contains("m.py:4"), "{report}");
+    let folder = tempfile::tempdir().unwrap();
+    let [log_file, beside] = ["crash.log", "memory.prof"].map(|name| folder.path().join(name));
+    fs::write(&log_file, log).unwrap();
+    fs::copy(profile, &beside).unwrap();
+    let text = stdout(&run(&["diagnose", "--no-live", log_file.to_str().unwrap()], b""));
+    assert!(text.contains("m.py:4"), "{text}");
+    fs::write(&log_file, torch_log(4242, "23.99")).unwrap();
+    let text = stdout(&run(&["diagnose", "--no-live", log_file.to_str().unwrap()], b""));
+    assert!(!text.contains("m.py:4"), "a profile of JAX is not of a failure in PyTorch: {text}");
+    fs::write(&beside, [&[0x0a, 4, 8, 1, 16, 2][..], &[0xff; 64]].concat()).unwrap();
+    assert_refused(&run(&["diagnose", beside.to_str().unwrap()], b""), &["no device memory profile", "byte"]);
+}
+
 // ---- report
 
 #[test]

@@ -9,6 +9,7 @@ use tempfile::TempDir;
 use crate::support::pty::{Session, pass};
 
 const SICK: &[u8] = include_bytes!("../snapshots/sick.4.pickle");
+const PROFILE: &[u8] = include_bytes!("../snapshots/jax.pprof");
 const BAIT: &[u8] = include_bytes!("../snapshots/bait.pickle");
 const LOG: &str = "step 3\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 24.00 GiB of which 700.00 MiB is free.\n";
 /// What the snapshot says of the line that asked.
@@ -59,6 +60,19 @@ fn a_snapshot_beside_the_log_is_offered() {
     session.wait_for_text(&["oom_rank0.pickle lies beside the log"]);
     session.send("S");
     session.wait_for_text(&[SENTENCE]);
+    session.send("\x1b");
+    session.wait_for_no(&["[Esc] close"]);
+    session.leave();
+}
+
+#[test]
+fn a_profile_of_jax_opens_like_a_snapshot_with_the_parts_that_it_has() {
+    let folder = Folder::with(&[("memory.prof", PROFILE)]);
+    let mut session = folder.starts("memory.prof");
+    session.wait_for_text(&["JAX has", "m.py:4", "CPU 0", "Stacks"]);
+    session.wait_for_no(&["Segments", "Timeline"]);
+    session.send("\t");
+    session.wait_for_text(&["by call stack", "m.py:4"]);
     session.send("\x1b");
     session.wait_for_no(&["[Esc] close"]);
     session.leave();

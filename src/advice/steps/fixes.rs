@@ -339,7 +339,7 @@ impl Filling<'_, '_> {
         let unused = match self.fix.frees {
             // Of what the log counts, pools of CUDA graphs and other streams stay out of reach.
             Frees::ReservedUnallocated => match self.case.log.recorded_failure() {
-                Some(filled) => Some(filled.totals.usable_bytes),
+                Some(filled) => filled.totals.as_ref().map(|totals| totals.usable_bytes),
                 None => self.case.log.facts.reserved_unallocated_bytes,
             },
             Frees::HolderMemory | Frees::Unknown => None,

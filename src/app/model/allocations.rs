@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use strum::{EnumCount, FromRepr};
+use strum::EnumCount;
 
 use crate::allocations::told::{Filled, Node};
 use crate::app::scroll::shifted;
@@ -35,7 +35,7 @@ pub struct View {
 }
 
 /// A part of the view.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromRepr, EnumCount)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumCount)]
 pub enum Part {
     /// The sentence and the tables.
     #[default]
@@ -49,7 +49,12 @@ pub enum Part {
 }
 
 impl Part {
-    pub const ALL: [Part; Part::COUNT] = [Part::Summary, Part::Stacks, Part::Segments, Part::Timeline];
+    const ALL: [Part; Part::COUNT] = [Part::Summary, Part::Stacks, Part::Segments, Part::Timeline];
+
+    /// The parts that there is something to show in: a profile of JAX has no segments and no actions.
+    pub fn of(filled: &Filled) -> &'static [Part] {
+        if filled.totals.is_some() { &Part::ALL } else { &[Part::Summary, Part::Stacks] }
+    }
 
     pub fn name(self) -> &'static str {
         match self {
@@ -60,8 +65,10 @@ impl Part {
         }
     }
 
-    fn turned(self, by: i32) -> Part {
-        Part::from_repr(around(self as usize, by, Part::COUNT)).unwrap_or_default()
+    /// The part `by` places further among these.
+    fn turned(self, by: i32, parts: &[Part]) -> Part {
+        let here = parts.iter().position(|part| *part == self).unwrap_or(0);
+        parts.get(around(here, by, parts.len())).copied().unwrap_or_default()
     }
 }
 
@@ -81,17 +88,20 @@ pub struct StackRow<'a> {
 
 impl View {
     /// Another part, from its start.
-    pub fn turn_part(&mut self, by: i32) {
-        self.part = self.part.turned(by);
+    pub fn turn_part(&mut self, by: i32, filled: &Filled) {
+        self.part = self.part.turned(by, Part::of(filled));
         self.at = 0;
     }
 
-    /// Another one of so many ranks or devices. The part stays, to compare them.
-    pub fn turn_device(&mut self, by: i32, count: usize) {
-        let which = around(self.which, by, count);
-        if which != self.which {
-            *self = View { which, part: self.part, ..View::default() };
+    /// Another one of the ranks or devices. The part stays, to compare them, where that one has it.
+    pub fn turn_device(&mut self, by: i32, all: &[Filled]) {
+        let which = around(self.which, by, all.len());
+        if which == self.which {
+            return;
         }
+        let has_part = all.get(which).is_some_and(|filled| Part::of(filled).contains(&self.part));
+        let part = if has_part { self.part } else { Part::default() };
+        *self = View { which, part, ..View::default() };
     }
 
     pub fn move_by(&mut self, by: i32, rows: usize) {

@@ -41,8 +41,8 @@ impl Overlay for AllocationsView {
         let page = i32::try_from(allocations_rows(model.size)).unwrap_or(1);
         match action {
             Action::Allocations => return Outcome::Closes(Vec::new()),
-            Action::NextRegion => model.allocations.view.turn_part(1),
-            Action::PreviousRegion => model.allocations.view.turn_part(-1),
+            Action::NextRegion => in_view(model, |view, filled| view.turn_part(1, filled)),
+            Action::PreviousRegion => in_view(model, |view, filled| view.turn_part(-1, filled)),
             Action::NextHit => turn_device(model, 1),
             Action::PreviousHit => turn_device(model, -1),
             Action::Move(by) => moved(model, by),
@@ -59,8 +59,9 @@ impl Overlay for AllocationsView {
 }
 
 fn turn_device(model: &mut Model, by: i32) {
-    let count = model.filled().len();
-    model.allocations.view.turn_device(by, count);
+    let mut view = std::mem::take(&mut model.allocations.view);
+    view.turn_device(by, model.filled());
+    model.allocations.view = view;
 }
 
 fn moved(model: &mut Model, by: i32) {
@@ -70,10 +71,15 @@ fn moved(model: &mut Model, by: i32) {
 
 /// Changes the tree of stacks, where that is in view.
 fn in_tree(model: &mut Model, change: impl FnOnce(&mut View, &Filled)) {
+    if model.allocations.view.part == Part::Stacks {
+        in_view(model, change);
+    }
+}
+
+/// Changes what is in view of the rank or device.
+fn in_view(model: &mut Model, change: impl FnOnce(&mut View, &Filled)) {
     let mut view = std::mem::take(&mut model.allocations.view);
-    if let Some(filled) = model.filled().get(view.which)
-        && view.part == Part::Stacks
-    {
+    if let Some(filled) = model.filled().get(view.which) {
         change(&mut view, filled);
     }
     model.allocations.view = view;

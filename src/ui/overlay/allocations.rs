@@ -31,7 +31,7 @@ pub(super) fn lines(model: &Model, theme: &Theme) -> (String, Vec<Line<'static>>
         return ("Memory snapshot".to_owned(), vec![Line::raw("No memory snapshot is read.")]);
     };
     let part = model.allocations.view.part;
-    let mut lines = vec![parts(theme, part), Line::raw("")];
+    let mut lines = vec![parts(theme, filled, part), Line::raw("")];
     let body = match part {
         Part::Summary => summary(model, theme, (width, rows)),
         Part::Stacks => stacks(model, theme, filled, (width, rows)),
@@ -49,13 +49,13 @@ fn title(model: &Model, filled: &Filled) -> String {
     let rank = filled.rank.map_or_else(String::new, |rank| format!(" · rank {rank}"));
     let count = model.filled().len();
     let which = if count > 1 { format!(" · {} of {count}", model.allocations.view.which + 1) } else { String::new() };
-    format!("Memory snapshot · {}{rank} · GPU {}{which}", harmless(&filled.file), filled.device)
+    format!("Memory snapshot · {}{rank} · {}{which}", harmless(&filled.file), harmless(&filled.device_in_words()))
 }
 
 /// The names of the parts, that in view marked.
-fn parts(theme: &Theme, in_view: Part) -> Line<'static> {
-    let spans = Part::ALL.into_iter().flat_map(|part| {
-        let is_in_view = part == in_view;
+fn parts(theme: &Theme, filled: &Filled, in_view: Part) -> Line<'static> {
+    let spans = Part::of(filled).iter().flat_map(|part| {
+        let is_in_view = *part == in_view;
         let pointer = if is_in_view { theme.sign("▸", ">") } else { " " };
         let style = if is_in_view { theme.sentence } else { theme.quiet };
         [Span::styled(format!("{pointer}{}", part.name()), style), Span::raw("  ")]
@@ -98,7 +98,7 @@ fn summary(model: &Model, theme: &Theme, (width, rows): (usize, usize)) -> Vec<L
 fn stacks(model: &Model, theme: &Theme, filled: &Filled, (width, rows): (usize, usize)) -> Vec<Line<'static>> {
     let view = &model.allocations.view;
     let tree = view.stack_rows(filled);
-    let whole = filled.totals.allocated_bytes;
+    let whole = filled.allocated_bytes;
     let when = if filled.request.is_some() { "at the failure" } else { "at the end" };
     let heading = format!("{:>SIZE$}    %  blocks  {whole} allocated {when}, by call stack", "VRAM");
     let mut lines = vec![Line::styled(cut(&heading, width), theme.quiet)];
