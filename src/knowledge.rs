@@ -16,6 +16,7 @@ mod kinds;
 mod launcher;
 pub mod limit;
 pub mod lint;
+mod literals;
 pub mod load;
 mod matching;
 pub mod own_option;

@@ -12,6 +12,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, Input};
 use super::diagnosis::Oom;
 use super::document::is_document;
 use super::entry::{Entry, When};
+use super::literals::{Found, Literals};
 use super::pattern::Pattern;
 use super::quotation::Quotations;
 use crate::effort;
@@ -78,7 +79,7 @@ fn quick_to_run(literals: &[String]) -> Option<AhoCorasick> {
 pub(super) struct Finder {
     owners: Vec<usize>,
     words: Arc<Words>,
-    squeezed: OnceLock<Option<AhoCorasick>>,
+    squeezed: OnceLock<Literals>,
 }
 
 impl Finder {
@@ -160,30 +161,23 @@ impl Finder {
     /// Literals in the text (its end, where it is large) without its blanks and box borders, so that a wrap breaks none;
     /// within a line only those that it holds as they stand.
     fn squeezed_candidates(&self, log: &PastedLog, candidates: &mut [Candidates]) {
-        let Some(searcher) = self.squeezed.get_or_init(|| {
+        let searcher = self.squeezed.get_or_init(|| {
             let literals = self.words.literals.iter();
-            // Half as large as one that ignores case, and built in half the time.
-            AhoCorasick::new(
-                literals.map(|literal| literal.split_whitespace().collect::<String>().to_ascii_lowercase()),
-            )
-            .ok()
-        }) else {
-            return;
-        };
+            Literals::new(literals.map(|literal| literal.split_whitespace().collect::<String>().to_ascii_lowercase()))
+        });
         let (mut text, starts) = squeezed(log);
         text.make_ascii_lowercase();
         effort::count(text.len());
         // The last place where each literal was checked: one check a tile is enough.
         let mut asked: Vec<Option<Place>> = vec![None; self.words.literals.len()];
-        for hit in searcher.find_overlapping_iter(&text) {
-            let pattern = hit.pattern().as_usize();
-            let owner = self.owners.get(pattern).and_then(|owner| candidates.get_mut(*owner));
+        for Found { word, start, end } in searcher.find(&text) {
+            let owner = self.owners.get(word).and_then(|owner| candidates.get_mut(*owner));
             let (Some(candidates), Some(literal), Some(asked)) =
-                (owner, self.words.literals.get(pattern), asked.get_mut(pattern))
+                (owner, self.words.literals.get(word), asked.get_mut(word))
             else {
                 continue;
             };
-            let (Some(first), Some(last)) = (place_of(&starts, hit.start()), place_of(&starts, hit.end() - 1)) else {
+            let (Some(first), Some(last)) = (place_of(&starts, start), place_of(&starts, end - 1)) else {
                 continue;
             };
             if first.line != last.line {

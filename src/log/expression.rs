@@ -11,12 +11,14 @@ use super::needle::Needles;
 pub struct Expression {
     source: &'static str,
     needles: OnceLock<Needles>,
-    regex: OnceLock<Option<Regex>>,
+    /// For any text, and for one in ASCII.
+    any: OnceLock<Option<Regex>>,
+    ascii: OnceLock<Option<Regex>>,
 }
 
 impl Expression {
     pub const fn new(source: &'static str) -> Expression {
-        Expression { source, needles: OnceLock::new(), regex: OnceLock::new() }
+        Expression { source, needles: OnceLock::new(), any: OnceLock::new(), ascii: OnceLock::new() }
     }
 
     pub fn is_match(&self, text: &str) -> bool {
@@ -40,10 +42,12 @@ impl Expression {
     /// The expression, where this text may hold a match. Letters beyond ASCII may equal some of ASCII if case is ignored.
     fn regex_for(&self, text: &str) -> Option<&Regex> {
         let needles = self.needles.get_or_init(|| Needles::of(self.source));
-        if !needles.may_match(text) && text.is_ascii() {
+        let is_ascii = text.is_ascii();
+        if is_ascii && !needles.may_match(text) {
             return None;
         }
-        self.regex.get_or_init(|| Regex::new(&in_ascii(self.source)).ok()).as_ref()
+        let regex = if is_ascii { &self.ascii } else { &self.any };
+        regex.get_or_init(|| Regex::new(&in_ascii(self.source, is_ascii)).ok()).as_ref()
     }
 }
 
@@ -51,37 +55,48 @@ const BLANKS: &str = r"\t\n\x0B\x0C\r ";
 const WORD: &str = "0-9A-Za-z_";
 
 /// The source with classes of ASCII for `\d`, `\w`, `\s` and `\b`: those of Unicode take ten times as long to build. One that
-/// switches Unicode off has them already.
-fn in_ascii(source: &str) -> Cow<'_, str> {
+/// switches Unicode off has them already. For texts in `ascii` alone, what is not in a class is ASCII, too, which saves
+/// the automata that read UTF-8.
+fn in_ascii(source: &str, ascii: bool) -> Cow<'_, str> {
     if source.contains("-u)") || source.contains("-u:") {
         return Cow::Borrowed(source);
     }
-    let (mut out, mut chars, mut in_class) = (String::new(), source.chars().peekable(), false);
+    let (beginning, end) = if ascii { (r"[\x00-\x7F&&[^", "]]") } else { ("[^", "]") };
+    let (mut out, mut chars) = (String::new(), source.chars().peekable());
+    // What ends the class that is read.
+    let mut class = None;
     while let Some(c) = chars.next() {
-        match (c, chars.peek()) {
-            ('\\', Some(&class)) => {
+        match (c, chars.peek(), class) {
+            ('\\', Some(&escaped), _) => {
                 chars.next();
-                match (class, in_class) {
+                match (escaped, class.is_some()) {
                     ('d', true) => out.push_str("0-9"),
                     ('w', true) => out.push_str(WORD),
                     ('s', true) => out.push_str(BLANKS),
                     ('d', false) => out.push_str("[0-9]"),
                     ('w', false) => out.extend(["[", WORD, "]"]),
                     ('s', false) => out.extend(["[", BLANKS, "]"]),
-                    ('W', false) => out.extend(["[^", WORD, "]"]),
-                    ('S', false) => out.extend(["[^", BLANKS, "]"]),
+                    ('W', false) => out.extend([beginning, WORD, end]),
+                    ('S', false) => out.extend([beginning, BLANKS, end]),
                     ('b', false) => out.push_str(r"(?-u:\b)"),
                     (other, _) => out.extend(['\\', other]),
                 }
             }
-            _ => {
-                in_class = match c {
-                    '[' => true,
-                    ']' => false,
-                    _ => in_class,
-                };
-                out.push(c);
+            ('[', Some('^'), None) => {
+                chars.next();
+                out.push_str(beginning);
+                class = Some(end);
             }
+            ('[', _, None) => {
+                out.push('[');
+                class = Some("]");
+            }
+            (']', _, Some(end)) => {
+                out.push_str(end);
+                class = None;
+            }
+            ('.', _, None) if ascii => out.extend([beginning, r"\n", end]),
+            _ => out.push(c),
         }
     }
     Cow::Owned(out)
@@ -95,15 +110,19 @@ mod tests {
     fn classes_are_those_of_ascii_and_the_rest_stays_as_it_is() {
         static OTHER: Expression = Expression::new(r"^[\s│|]*(?:-{1,}>|❱)\s*\d+(?:\s|$)");
         assert!(OTHER.is_match("│ ❱ 12 x") && !OTHER.is_match("│ ❱ ١ x"));
+        assert!(OTHER.is_match("| -> 12 x") && !OTHER.is_match("| -> x"));
+        static ANY: Expression = Expression::new(r"^.[^a-c\]].\W\S$");
+        assert!(ANY.is_match("axb-d") && !ANY.is_match("axb-dd") && !ANY.is_match("a]b-d") && !ANY.is_match("\nxb-d"));
+        assert!(ANY.is_match("ä中b—d") && !ANY.is_match("äcb—d") && ANY.is_match("a\nb?d"));
         static REST: Expression = Expression::new(r"\bat \S+ [^\w.]\W\\$");
         assert!(REST.is_match("at größe ?!\\") && !REST.is_match("flat x ?!\\"));
-        assert_eq!(in_ascii(r"(?-u)\d"), r"(?-u)\d");
+        assert_eq!(in_ascii(r"(?-u)\d", true), r"(?-u)\d");
     }
 
     #[test]
     fn a_text_without_the_words_of_the_expression_is_no_match_and_compiles_nothing() {
         static WORDS: Expression = Expression::new(r"(?i)kelvin \d+");
-        assert!(!WORDS.is_match("Celsius 20") && WORDS.regex.get().is_none());
+        assert!(!WORDS.is_match("Celsius 20") && WORDS.ascii.get().is_none());
         assert!(WORDS.is_match("KELVIN 293") && WORDS.is_match("\u{212a}elvin 293"), "the sign of the unit is a K");
     }
 }
