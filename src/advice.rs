@@ -121,6 +121,7 @@ pub(crate) mod testing {
             crashed_at_if_utc: None,
             run: crate::knowledge::run::Run::default(),
             allocations: vec![],
+            memory_summaries: vec![],
             signs: vec![],
             own_options: vec![],
             just_stops: false,

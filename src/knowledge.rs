@@ -31,6 +31,7 @@ pub mod run;
 pub mod settings;
 pub mod sign;
 mod stopped;
+pub mod summary;
 #[cfg(test)]
 mod tests;
 pub mod version;
@@ -171,10 +172,12 @@ impl KnowledgeBase {
     /// What a log says, read alone. `now` gives the zone to stamps that have none, and the year.
     pub fn diagnose(&self, log: &PastedLog, now: Option<&jiff::Zoned>) -> Diagnosis {
         let hits = self.finder.find(&self.entries, log);
-        Diagnosis {
+        let mut diagnosis = Diagnosis {
             is_shortened: log.is_shortened(),
             is_cut_off: log.is_cut_off(),
             ..rank::diagnosis(&self.entries, &self.tables, log, hits, now)
-        }
+        };
+        summary::add(&mut diagnosis, log);
+        diagnosis
     }
 }

@@ -76,6 +76,7 @@ const RULES: &[(Strength, &[Rule])] = &[
         Strength::Likely,
         &[
             (OtherProcess, "others use as much now as is short", other_process::uses_what_is_short),
+            (Fragmentation, "the memory summary shows much in pieces", fragmentation::in_summary),
             // A cache for the full context that no GPU has room for: the context is what is too long, so this one is later.
             (TooBig, "the cache for the full context exceeds the GPU", too_big::exceeds_capacity),
             (TooBig, "its buffers take more than was free at the start", too_big::buffers_exceed_free),

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::facts::Facts;
 pub use super::kinds::{CauseKind, Certainty, MemoryKind, Oom, Phase, Platform, Stage};
 use super::run::Run;
+use super::summary::MemorySummary;
 use crate::allocations::told::Filled;
 use crate::ids::{EntryId, FixId};
 use crate::internal::Internal;
@@ -82,6 +83,9 @@ pub struct Diagnosis {
     /// What memory snapshots of the run show, the rank that failed first leading; absent where none was given.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allocations: Vec<Filled>,
+    /// The tables of `torch.cuda.memory_summary()` that the log has; absent where it has none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub memory_summaries: Vec<MemorySummary>,
     /// What the log shows that asks for fixes of its own.
     pub signs: Internal<Vec<Shown>>,
     /// The options of the run that decide how much memory it takes.
@@ -109,6 +113,14 @@ impl Diagnosis {
     /// What the snapshot of the failure shows, where there is one that recorded it.
     pub fn recorded_failure(&self) -> Option<&Filled> {
         self.allocations.first().filter(|filled| filled.request.is_some())
+    }
+
+    /// The last table of `torch.cuda.memory_summary()` of the device that the failure is about. A snapshot tells more.
+    pub fn summary_of_failure(&self) -> Option<&MemorySummary> {
+        let device = self.facts.device;
+        let of_device = |table: &&MemorySummary| device.is_none() || table.device.is_none() || table.device == device;
+        let last = self.memory_summaries.iter().rev().find(of_device);
+        last.filter(|_| self.recorded_failure().is_none())
     }
 
     /// Whether the log names this process as a user of GPU memory, on this GPU or on another rank's.

@@ -11,6 +11,7 @@ use crate::advice::brief::Brief;
 use crate::advice::naming::sentence;
 use crate::advice::{Advice, FitAdvice, Step, why, words};
 use crate::allocations::told::Filled;
+use crate::knowledge::summary::MemorySummary;
 use crate::text::harmless_lines;
 
 /// How much of a diagnosis is printed.
@@ -45,6 +46,7 @@ pub fn text(report: &Report<'_>, extent: Extent) -> String {
         parts.extend([reasons(advice), report.why.map(|why| wrapped("", why)).unwrap_or_default()]);
     }
     parts.extend(report.since.map(differences));
+    parts.push(report.diagnosis.memory_summaries.iter().flat_map(|table| wrapped("", &summary(table))).collect());
     if !extent.is_below_the_log {
         parts.extend(snapshots(&report.diagnosis.allocations));
     }
@@ -61,6 +63,19 @@ pub fn text(report: &Report<'_>, extent: Extent) -> String {
         lines.extend(part);
     }
     harmless_lines(&lines.join("\n")) + "\n"
+}
+
+/// What a table of `torch.cuda.memory_summary()` shows, as far as it was printed.
+fn summary(table: &MemorySummary) -> String {
+    let rows = [(table.allocated, "allocated"), (table.reserved, "reserved"), (table.non_releasable, "non-releasable")];
+    let rows = rows.into_iter().filter_map(|(usage, name)| {
+        usage.map(|usage| format!("{} {name} (peak {})", usage.now_bytes, usage.peak_bytes))
+    });
+    let counts = [(table.ooms, "failed"), (table.retries, "retried")];
+    let counts = counts.into_iter().filter_map(|(count, name)| count.map(|count| format!("{count} {name}")));
+    let device = table.device.map_or_else(String::new, |device| format!(" of GPU {device}"));
+    let said: Vec<String> = rows.chain(counts).collect();
+    format!("Memory summary{device}, line {}: {}", table.line, said.join(", "))
 }
 
 /// The tables about the snapshot that leads, and the other ranks a line each.

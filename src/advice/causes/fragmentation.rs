@@ -33,6 +33,19 @@ pub(super) fn find(case: &Case<'_>) -> Evidence {
     )])
 }
 
+/// By the table of `torch.cuda.memory_summary()`: what lies between what is in use.
+pub(super) fn in_summary(case: &Case<'_>) -> Evidence {
+    let table = case.log.summary_of_failure()?;
+    let pieces = table.in_pieces()?;
+    let is_enough = case.log.facts.requested_bytes.is_none_or(|requested| pieces >= requested);
+    is_enough.then(|| {
+        vec![format!(
+            "the memory summary in line {} shows {pieces} non-releasable: free, in pieces between what is in use",
+            table.line
+        )]
+    })
+}
+
 pub(super) fn say(case: &Case<'_>) -> String {
     let is_only_locked = case.log.recorded_failure().is_some() && shown_by_snapshot(case).is_none();
     if is_only_locked {
