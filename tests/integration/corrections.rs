@@ -186,7 +186,12 @@ const ROWS: &[Row] = &[
     Row {
         name: "against fragmentation: expandable segments, not max_split_size_mb",
         never_said: &[(r"max_split_size_mb", "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128")],
-        except: &["fixes/smaller-split-size", "fixes/grow-blocks-again", "fixes/npu-expandable-segments"],
+        except: &[
+            "fixes/smaller-split-size",
+            "fixes/grow-blocks-again",
+            "fixes/npu-expandable-segments",
+            "fixes/exact-block-sizes",
+        ],
         offered: &[("pytorch/fragmentation", "expandable-segments")],
         said: &[
             ("fixes/expandable-segments", r"expandable_segments:True"),
