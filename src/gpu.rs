@@ -397,6 +397,17 @@ impl Snapshot {
         })
     }
 
+    /// The PCI addresses of the GPUs that list this process, where none of them is NVIDIA's: their kernel drivers list it
+    /// for what it has open. Empty where NVIDIA's driver lists it, by whose PID it was proved, or no GPU does.
+    pub fn cards_to_prove(&self, key: ProcessKey) -> Vec<String> {
+        let on: Vec<&Device> =
+            self.on_gpus().filter(|(_, row)| row.key() == Some(key)).map(|(device, _)| device).collect();
+        if on.iter().any(|device| device.vendor == Vendor::Nvidia) {
+            return Vec::new();
+        }
+        on.iter().filter_map(|device| device.bus_id.known().cloned()).collect()
+    }
+
     /// What this process holds over all devices; unknown where any of its rows is. System memory that it uses through an
     /// integrated GPU is not added to the VRAM of others: it counts only where the process has no VRAM.
     pub fn held_by(&self, key: ProcessKey) -> Option<Bytes> {

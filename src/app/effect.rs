@@ -23,6 +23,8 @@ pub struct Order {
     /// The process that it should end with: it is signalled only if that one was, or has exited, and if it still runs
     /// after the grace time.
     pub follows: Option<ProcessKey>,
+    /// The PCI addresses of the GPUs that listed it, where none of them is NVIDIA's: it must still have one of them open.
+    pub cards: Vec<String>,
     /// How long each may take to exit before it is reported as still running.
     pub grace: Duration,
 }

@@ -62,6 +62,8 @@ struct Target {
     held: Option<Bytes>,
     /// The target that it works for, which is signaled first.
     follows: Option<ProcessKey>,
+    /// The GPUs of which it must still have one open.
+    cards: Vec<String>,
     /// Its user, if that is not the current user.
     owner: Option<String>,
 }
@@ -240,7 +242,8 @@ fn find(
         let name = crate::advice::name_of(leader);
         line.push_str(&format!("\n  a worker of {name}, which may restart it or stop its other workers"));
     }
-    Ok(Target { key, line, ran: now.runs.unwrap_or_default(), held, follows: None, owner })
+    let cards = snapshot.map(|snapshot| snapshot.cards_to_prove(key)).unwrap_or_default();
+    Ok(Target { key, line, ran: now.runs.unwrap_or_default(), held, follows: None, cards, owner })
 }
 
 /// The reasons not to terminate a process, printed first: it belongs to another user or is busy.
@@ -379,7 +382,7 @@ fn end_all(targets: &[Target], args: &KillArgs, kernel: &Kernel, viewer: &Viewer
         let (reports, kernel, viewer) = (reports.clone(), kernel.clone(), viewer.clone());
         let (journal, leaders) = (journal.clone(), leaders.clone());
         let (key, ran, follows) = (target.key, target.ran.clone(), target.follows);
-        let order = Order { key, ran, signal: args.signal, follows, grace: args.grace };
+        let order = Order { key, ran, signal: args.signal, follows, cards: target.cards.clone(), grace: args.grace };
         thread::spawn(move || {
             let signal = order.signal;
             let deed = Journal::deed(&kernel, key, Some(signal));

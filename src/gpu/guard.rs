@@ -81,6 +81,9 @@ pub enum Refusal {
     /// The PID belongs to another process now.
     #[error("PID {0} belongs to another process by now")]
     Reused(u32),
+    /// A GPU of AMD or Intel listed it, and it has none of those open any more.
+    #[error("{0} has closed the GPU that listed it, so ending it would free nothing: look again first")]
+    Closed(u32),
     /// It runs another program than the one that was shown, or gave itself another title; the text is its command line.
     #[error("{0} calls itself {now} now, so look again first", now = brief(.1))]
     Changed(u32, String),

@@ -142,6 +142,10 @@ impl ProcessControl for Kernel {
         Err(unsupported())
     }
 
+    fn has_open(&self, _: u32, _: &[String]) -> bool {
+        false
+    }
+
     fn signal(&self, handle: &Infallible, _: Signal) -> io::Result<()> {
         match *handle {}
     }
@@ -202,6 +206,7 @@ mod tests {
             ran: crate::gpu::running::Running::unmarked("python train.py"),
             signal: Signal::Term,
             follows: None,
+            cards: Vec::new(),
             grace: Duration::ZERO,
         };
         let ended = crate::runtime::process_control::end(&Kernel, &Kernel.viewer(), &order);

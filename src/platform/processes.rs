@@ -51,6 +51,8 @@ pub trait ProcessControl: Send + Sync {
     fn open(&self, pid: u32) -> io::Result<Self::Handle>;
     /// Reads /proc for the PID now; `None` where it has exited.
     fn inspect(&self, pid: u32) -> io::Result<Option<Inspection>>;
+    /// Whether it has one of these GPUs, given by PCI address, open now. What can't be read counts as no.
+    fn has_open(&self, pid: u32, cards: &[String]) -> bool;
     /// Signals the handle's process.
     fn signal(&self, handle: &Self::Handle, signal: Signal) -> io::Result<()>;
     /// Lets a stopped process run on, so that it can act on a pending signal.

@@ -275,6 +275,10 @@ impl ProcessControl for DemoMachine {
         }))
     }
 
+    fn has_open(&self, pid: u32, _: &[String]) -> bool {
+        self.row(pid).is_some()
+    }
+
     fn signal(&self, handle: &ProcessKey, _: Signal) -> io::Result<()> {
         self.state().ended.insert(*handle);
         Ok(())
@@ -372,6 +376,7 @@ mod tests {
             ran: row.running(),
             signal: Signal::Term,
             follows: None,
+            cards: Vec::new(),
             grace: Duration::ZERO,
         };
         assert!(end(&machine, &DemoMachine::viewer(), &order(row)).is_ok());

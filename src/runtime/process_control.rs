@@ -35,7 +35,9 @@ pub fn end<C: ProcessControl>(control: &C, viewer: &Viewer, order: &Order) -> Re
     }
     let changed = now.runs.as_ref().filter(|runs| !runs.is_still(&order.ran));
     let changed = changed.map(|runs| Refusal::Changed(pid, runs.command.clone()));
-    if let Some(refusal) = viewer.refuses(&now.suspect(pid)).or(changed) {
+    let is_closed = !order.cards.is_empty() && !control.has_open(pid, &order.cards);
+    let closed = is_closed.then_some(Refusal::Closed(pid));
+    if let Some(refusal) = viewer.refuses(&now.suspect(pid)).or(changed).or(closed) {
         // The open files and the owner of a process that is ending can't be read, which is no reason to refuse.
         let ended = control.wait(&handle, ENDING).unwrap_or(false);
         return Err(if ended { Refusal::Gone(pid) } else { refusal });
@@ -172,6 +174,8 @@ mod tests {
         reused_after_open: Option<Inspection>,
         sent: Mutex<Vec<(ProcessKey, Signal)>>,
         woken: Mutex<u32>,
+        /// The GPUs that its processes have open.
+        opened: Vec<String>,
         /// Whether the handles' process still runs.
         running: bool,
     }
@@ -205,6 +209,9 @@ mod tests {
         fn inspect(&self, pid: u32) -> io::Result<Option<Inspection>> {
             Ok(self.living.lock().unwrap().get(&pid).cloned())
         }
+        fn has_open(&self, _: u32, cards: &[String]) -> bool {
+            cards.iter().any(|card| self.opened.contains(card))
+        }
         fn signal(&self, handle: &ProcessKey, signal: Signal) -> io::Result<()> {
             self.sent.lock().unwrap().push((*handle, signal));
             Ok(())
@@ -229,7 +236,7 @@ mod tests {
 
     fn order(key: ProcessKey) -> Order {
         let ran = Running::unmarked("python train.py");
-        Order { key, ran, signal: Signal::Term, follows: None, grace: Duration::ZERO }
+        Order { key, ran, signal: Signal::Term, follows: None, cards: Vec::new(), grace: Duration::ZERO }
     }
 
     #[test]
@@ -238,6 +245,23 @@ mod tests {
         assert!(try_end(&kernel, 5).is_ok());
         assert_eq!(*kernel.sent.lock().unwrap(), [(ProcessKey { pid: 42, start_ticks: 5 }, Signal::Term)]);
         assert_eq!(*kernel.woken.lock().unwrap(), 0);
+    }
+
+    #[test]
+    fn one_that_closed_the_gpu_that_listed_it_is_left_alone() {
+        let listed = vec!["0000:03:00.0".to_owned(), "0000:83:00.0".to_owned()];
+        let viewer = Viewer { uid: 1000, lineage: vec![7], ..Viewer::default() };
+        let order = Order { cards: listed, ..order(ProcessKey { pid: 42, start_ticks: 5 }) };
+        let having = |opened: &[&str]| {
+            let opened = opened.iter().map(|card| (*card).to_owned()).collect();
+            Kernel { opened, ..kernel(ordinary(5)) }
+        };
+        for other in [&[][..], &["0000:04:00.0"]] {
+            let kernel = having(other);
+            assert_eq!(end(&kernel, &viewer, &order), Err(Refusal::Closed(42)), "{other:?}");
+            assert!(kernel.sent.lock().unwrap().is_empty(), "{other:?}");
+        }
+        assert!(end(&having(&["0000:83:00.0"]), &viewer, &order).is_ok(), "one of them is enough");
     }
 
     #[test]

@@ -176,6 +176,10 @@ impl ProcessControl for Adversary {
         }))
     }
 
+    fn has_open(&self, _: u32, _: &[String]) -> bool {
+        true
+    }
+
     fn signal(&self, handle: &ProcessKey, _: Signal) -> io::Result<()> {
         self.deliver(*handle, "signal")
     }
@@ -232,7 +236,7 @@ fn round(seed: u64, tally: &mut Tally) {
     let signal = *kernel.later().chance.of(&[Signal::Term, Signal::Int, Signal::Kill]);
     let viewer = Viewer { uid: OURS, lineage: vec![7], ..Viewer::default() };
     let reports = Mutex::new(Vec::new());
-    let order = Order { key: confirmed, ran, signal, follows: None, grace: Duration::ZERO };
+    let order = Order { key: confirmed, ran, signal, follows: None, cards: Vec::new(), grace: Duration::ZERO };
     let report = |what| reports.lock().unwrap().push(what);
     end_and_watch(&kernel, &viewer, &order, &Leaders::default(), report);
 
@@ -317,7 +321,8 @@ fn group_round(seed: u64, late: &mut u64) {
     let viewer = Viewer { uid: OURS, lineage: vec![7], ..Viewer::default() };
     for (at, (key, ran)) in confirmed.iter().enumerate() {
         let follows = (at > 0).then_some(confirmed[0].0);
-        let order = Order { key: *key, ran: ran.clone(), signal, follows, grace: Duration::from_millis(5) };
+        let order =
+            Order { key: *key, ran: ran.clone(), signal, follows, cards: Vec::new(), grace: Duration::from_millis(5) };
         let reports = Mutex::new(Vec::new());
         let report = |what| reports.lock().unwrap().push(what);
         follow_and_watch(&kernel, &viewer, &order, &leaders, report);

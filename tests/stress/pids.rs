@@ -121,6 +121,9 @@ impl ProcessControl for Watched<'_> {
         self.reach(When::BeforeInspect);
         self.kernel.inspect(pid)
     }
+    fn has_open(&self, pid: u32, cards: &[String]) -> bool {
+        self.kernel.has_open(pid, cards)
+    }
     fn signal(&self, handle: &Self::Handle, signal: Signal) -> io::Result<()> {
         self.reach(When::BeforeSignal);
         let sent = self.kernel.signal(handle, signal);
@@ -167,6 +170,7 @@ fn round(kernel: &Kernel, chance: &mut Chance, victim: Sleep, tally: &mut Tally)
         ran: Running { command: CALLED.into(), image: None },
         signal: Signal::Term,
         follows: None,
+        cards: Vec::new(),
         grace: Duration::ZERO,
     };
     let result = if when == When::Racing {

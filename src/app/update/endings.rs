@@ -186,8 +186,9 @@ pub(crate) fn free_elsewhere(model: &mut Model, key: ProcessKey, command: String
 
 fn send_signal(model: &mut Model, victim: Victim, signal: Signal) -> Effect {
     let (key, ran, follows) = (victim.key, victim.running(), victim.follows);
+    let cards = model.snapshot().map(|snapshot| snapshot.cards_to_prove(key)).unwrap_or_default();
     begin_ending(model, victim, signal, EndingState::Sending, None);
-    Effect::Signal(Order { key, ran, signal, follows, grace: model.config.grace })
+    Effect::Signal(Order { key, ran, signal, follows, cards, grace: model.config.grace })
 }
 
 fn begin_ending(model: &mut Model, victim: Victim, signal: Signal, state: EndingState, release: Option<Release>) {

@@ -110,6 +110,10 @@ impl ProcessControl for Kernel {
         }))
     }
 
+    fn has_open(&self, pid: u32, cards: &[String]) -> bool {
+        self.procfs.has_one_open(pid, cards)
+    }
+
     fn signal(&self, handle: &OwnedFd, signal: Signal) -> io::Result<()> {
         let signal = match signal {
             Signal::Term => rustix::process::Signal::TERM,
@@ -199,7 +203,7 @@ mod tests {
 
     fn order(key: ProcessKey, signal: Signal) -> Order {
         let ran = Kernel::default().inspect(key.pid).unwrap().unwrap().runs.unwrap();
-        Order { key, ran, signal, follows: None, grace: Duration::ZERO }
+        Order { key, ran, signal, follows: None, cards: Vec::new(), grace: Duration::ZERO }
     }
 
     fn key_of(child: &Child) -> ProcessKey {
@@ -258,7 +262,14 @@ mod tests {
         });
         let (own, id) = (std::process::id(), told.recv().unwrap());
         let key = Procfs::default().stat(id).unwrap().key();
-        let order = Order { key, ran: Running::default(), signal: Signal::Kill, follows: None, grace: Duration::ZERO };
+        let order = Order {
+            key,
+            ran: Running::default(),
+            signal: Signal::Kill,
+            follows: None,
+            cards: Vec::new(),
+            grace: Duration::ZERO,
+        };
         assert_eq!(end(&Kernel::default(), &viewer(), &order).unwrap_err(), Refusal::Thread(id, own));
         drop(kept);
         let _ = thread.join();
@@ -273,6 +284,34 @@ mod tests {
         assert_eq!(child.try_wait().unwrap(), None, "it still runs");
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    /// A real process with a device file of a second GPU open, in folders of the test's own.
+    #[test]
+    fn a_process_that_a_gpu_of_amd_lists_is_signalled_only_while_it_has_that_one_open() {
+        let root = tempfile::tempdir().unwrap();
+        for (number, address) in [(128, "0000:03:00.0"), (129, "0000:83:00.0")] {
+            let about = root.path().join(format!("sys/class/drm/renderD{number}/device"));
+            std::fs::create_dir_all(&about).unwrap();
+            std::fs::write(about.join("uevent"), format!("DRIVER=amdgpu\nPCI_SLOT_NAME={address}\n")).unwrap();
+        }
+        let node = root.path().join("dev/dri/renderD129");
+        std::fs::create_dir_all(node.parent().unwrap()).unwrap();
+        std::fs::write(&node, "").unwrap();
+        // It says when it has the file open and runs as itself.
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec 3<\"$0\"; echo ready; read end"]).arg(&node);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut ready = [0; 5];
+        io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
+        let procfs = Procfs::default().with_devices(root.path().join("dev")).with_system(root.path().join("sys"));
+        let (kernel, key) = (Kernel::new(procfs), key_of(&child));
+        let order = |card: &str| Order { cards: vec![card.into()], ..order(key, Signal::Term) };
+        let refused = end(&kernel, &viewer(), &order("0000:03:00.0")).err();
+        assert_eq!((refused, child.try_wait().unwrap()), (Some(Refusal::Closed(key.pid)), None));
+        let handle = end(&kernel, &viewer(), &order("0000:83:00.0")).unwrap();
+        assert!(kernel.wait(&handle, Duration::from_secs(10)).unwrap());
+        assert!(!child.wait().unwrap().success());
     }
 
     #[test]

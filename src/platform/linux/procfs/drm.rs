@@ -60,10 +60,25 @@ impl Procfs {
 
     /// Whether this is a device file of a GPU whose memory is read. A display server also opens those of others.
     pub(super) fn is_read_node(&self, minor: u32) -> bool {
+        let text = self.about_node(minor);
+        text.lines().filter_map(|line| line.strip_prefix("DRIVER=")).any(|driver| DRIVERS.contains(&driver))
+    }
+
+    /// Whether a process has a device file of one of these GPUs, given by PCI address, open now.
+    pub fn has_one_open(&self, pid: u32, cards: &[String]) -> bool {
+        let nodes = self.open_nodes(pid).unwrap_or_default();
+        nodes.iter().any(|node| {
+            let text = self.about_node(node.minor);
+            let mut addresses = text.lines().filter_map(|line| line.strip_prefix("PCI_SLOT_NAME="));
+            addresses.any(|address| cards.iter().any(|card| card.eq_ignore_ascii_case(address)))
+        })
+    }
+
+    /// What the kernel says of the GPU that a device file is of.
+    fn about_node(&self, minor: u32) -> String {
         let kind = if minor >= FIRST_RENDER_MINOR { "renderD" } else { "card" };
         let about = self.system.join("class/drm").join(format!("{kind}{minor}")).join("device/uevent");
-        let text = fs::read_to_string(about).unwrap_or_default();
-        text.lines().filter_map(|line| line.strip_prefix("DRIVER=")).any(|driver| DRIVERS.contains(&driver))
+        fs::read_to_string(about).unwrap_or_default()
     }
 
     pub(super) fn node(&self, link: &Path, target: &str) -> Option<OpenNode> {
