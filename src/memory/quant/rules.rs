@@ -3,6 +3,8 @@
 //! variants are a plain mix with other ends (bartowski's `_L`), or about so much larger or smaller than one (Unsloth's `UD-`,
 //! by the sizes of their files). Source: llama-quant.cpp, read on 2026-11-21. Knows nothing of files.
 
+use std::collections::HashMap;
+
 use serde::Deserialize;
 
 use super::table::TABLE;
@@ -52,9 +54,24 @@ pub(super) fn layer_of(name: &str) -> u64 {
     name.strip_prefix("blk.").and_then(|rest| rest.split('.').next()?.parse().ok()).unwrap_or(0)
 }
 
-/// Whether it is quantized at all: matrices, but none of the small ones that matter much.
-pub(super) fn is_quantised(name: &str, dims: &[u64]) -> bool {
-    dims.len() > 1 && name.ends_with("weight") && !TABLE.never.iter().any(|part| name.contains(part.as_str()))
+/// Whether it may be quantized at all: a weight, but none of the small ones that matter much. Only matrices are.
+fn may_be_quantised(name: &str) -> bool {
+    name.ends_with("weight") && !TABLE.never.iter().any(|part| name.contains(part.as_str()))
+}
+
+/// What the name of a tensor says of it. Its layers have the same names, and advice asks for a hundred models: each name
+/// within a layer is looked at once.
+#[derive(Default)]
+struct ByName<'n>(HashMap<&'n str, (Role, bool)>);
+
+impl<'n> ByName<'n> {
+    /// Its role, and whether it may be quantized.
+    fn of(&mut self, name: &'n str) -> (Role, bool) {
+        match name.strip_prefix("blk.").and_then(|rest| rest.split_once('.')) {
+            Some((_, within)) => *self.0.entry(within).or_insert_with(|| (role(name), may_be_quantised(name))),
+            None => (role(name), may_be_quantised(name)),
+        }
+    }
 }
 
 pub(super) struct Tensor<'a> {
@@ -186,20 +203,21 @@ pub(crate) fn mixed(shapes: &[Shape], mix: &str, model: Model<'_>) -> Option<Vec
         (true, 0) => dense_now,
         (true, _) => experts_now,
     };
+    let mut by_name = ByName::default();
     let whole = Whole {
-        values: shapes.iter().filter(|(name, _)| role(name) == Role::Value).count() as u64,
+        values: shapes.iter().filter(|(name, _)| by_name.of(name).0 == Role::Value).count() as u64,
         tied: !shapes.iter().any(|(name, _)| name == "output.weight"),
         model,
     };
     let mut values = 0;
     let mut tensors = Vec::new();
     for (name, dims) in shapes {
-        let role = role(name);
+        let (role, may_be_quantised) = by_name.of(name);
         let index = if role == Role::Value { values } else { layer_of(name) };
         values = u64::saturating_add(values, u64::from(role == Role::Value));
         let tensor = Tensor { name, dims, role, index };
         let kind = match (own, plain) {
-            _ if !is_quantised(name, dims) => GgmlType::F32,
+            _ if dims.len() < 2 || !may_be_quantised => GgmlType::F32,
             (Some(own), _) => own.kind(name),
             (None, Some((mix, base))) => {
                 let at_an_end = matches!(role, Role::Output | Role::Embedding);
