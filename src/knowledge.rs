@@ -28,6 +28,7 @@ mod rank;
 mod recognize;
 mod release;
 pub mod run;
+mod searched;
 pub mod settings;
 pub mod sign;
 mod stopped;

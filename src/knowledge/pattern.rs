@@ -137,7 +137,12 @@ impl Pattern {
     }
 
     fn may_match(&self, text: &str) -> bool {
-        self.needles.get_or_init(|| Needles::of(&self.source)).may_match(text)
+        self.needles().may_match(text)
+    }
+
+    /// The words that every match contains.
+    pub(super) fn needles(&self) -> &Needles {
+        self.needles.get_or_init(|| Needles::of(&self.source))
     }
 
     /// What is wrong with it, if anything: syntax, an unknown figure.

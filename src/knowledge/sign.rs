@@ -7,6 +7,7 @@ use super::diagnosis::{Diagnosis, MemoryKind, Oom, Phase, Shown, Stage};
 use super::fix::Reference;
 use super::pattern::{Pattern, group};
 use super::program::Program;
+use super::searched::Searched;
 use super::version::Range;
 use crate::ids::{EntryId, FixId};
 use crate::log::PastedLog;
@@ -64,7 +65,7 @@ pub fn shown(signs: &[Sign], log: &PastedLog, diagnosis: &Diagnosis) -> Vec<Show
     if diagnosis.oom == Oom::No {
         return Vec::new();
     }
-    let windows = windows(log, leading.line);
+    let windows: Vec<Searched> = windows(log, leading.line).into_iter().map(Searched::new).collect();
     signs.iter().filter_map(|sign| sign.shown(diagnosis, &windows)).collect()
 }
 
@@ -82,7 +83,7 @@ pub(super) fn windows(log: &PastedLog, line: usize) -> Vec<&str> {
 }
 
 impl Sign {
-    fn shown(&self, diagnosis: &Diagnosis, windows: &[&str]) -> Option<Shown> {
+    fn shown(&self, diagnosis: &Diagnosis, windows: &[Searched]) -> Option<Shown> {
         let condition = match &self.affected {
             Some(range) => range.condition(&diagnosis.run.versions, &diagnosis.run.older_than)?,
             None => None,
@@ -112,30 +113,30 @@ impl Sign {
             && (self.stages.is_empty() || diagnosis.run.stage.is_some_and(|stage| self.stages.contains(&stage)))
     }
 
-    fn stands_in(&self, windows: &[&str]) -> bool {
+    fn stands_in(&self, windows: &[Searched]) -> bool {
         self.shows.iter().all(|pattern| is_in_one(pattern, windows))
             && !self.lacks.iter().any(|pattern| is_in_one(pattern, windows))
     }
 }
 
 /// Whether both figures are known and the first is larger.
-fn exceeds(more: &Pattern, less: &Pattern, diagnosis: &Diagnosis, windows: &[&str]) -> bool {
+fn exceeds(more: &Pattern, less: &Pattern, diagnosis: &Diagnosis, windows: &[Searched]) -> bool {
     let figures = figure(more, diagnosis, windows).zip(figure(less, diagnosis, windows));
     figures.is_some_and(|(more, less)| more > less)
 }
 
 /// A figure of the failure, or what the pattern captures last; bytes where it has a unit.
-fn figure(of: &Pattern, diagnosis: &Diagnosis, windows: &[&str]) -> Option<u64> {
+fn figure(of: &Pattern, diagnosis: &Diagnosis, windows: &[Searched]) -> Option<u64> {
     if let Some((_, figure)) = diagnosis.facts.listed().into_iter().find(|(key, _)| *key == of.source()) {
         return figure.as_u64();
     }
-    let found = windows.iter().rev().find_map(|text| of.last_captures(text))?;
+    let found = windows.iter().rev().find_map(|text| of.last_captures(text.text_for(of)?))?;
     let text = group(&found, "v")?;
     text.parse().ok().or_else(|| Some(Bytes::parse(&text, UnitBase::Binary)?.0))
 }
 
-fn is_in_one(pattern: &Pattern, windows: &[&str]) -> bool {
-    windows.iter().any(|text| pattern.is_match(text))
+fn is_in_one(pattern: &Pattern, windows: &[Searched]) -> bool {
+    windows.iter().any(|text| text.shows(pattern))
 }
 
 fn is_of_one(programs: &[String], diagnosis: &Diagnosis) -> bool {

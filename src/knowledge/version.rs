@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::pattern::{Pattern, group};
+use super::searched::Searched;
 
 /// How a log prints the version of a program or library; `v` is the version.
 #[derive(Debug, Deserialize)]
@@ -43,21 +44,21 @@ pub struct Range {
 }
 
 /// The versions that these texts print; of a name that is printed twice the first counts.
-pub fn read(rules: &[VersionRule], texts: &[&str]) -> Versions {
+pub(super) fn read(rules: &[VersionRule], texts: &[&Searched]) -> Versions {
     let printed = rules.iter().filter_map(|rule| Some((rule.of.clone(), first(rule, texts)?)));
     printed.rev().collect()
 }
 
-fn first(rule: &VersionRule, texts: &[&str]) -> Option<String> {
+fn first(rule: &VersionRule, texts: &[&Searched]) -> Option<String> {
     texts.iter().find_map(|text| {
-        let mut found = rule.patterns.iter().flat_map(|pattern| pattern.captures(text));
+        let mut found = rule.patterns.iter().flat_map(|pattern| text.captures(pattern));
         found.find_map(|found| group(&found, "v"))
     })
 }
 
 /// The versions before which these texts show a program or library to be.
-pub fn read_bounds(rules: &[VersionRule], texts: &[&str]) -> Versions {
-    let shown = |early: &&Early| early.patterns.iter().any(|pattern| texts.iter().any(|text| pattern.is_match(text)));
+pub(super) fn read_bounds(rules: &[VersionRule], texts: &[&Searched]) -> Versions {
+    let shown = |early: &&Early| early.patterns.iter().any(|pattern| texts.iter().any(|text| text.shows(pattern)));
     let bounds = rules.iter().filter_map(|rule| Some((rule.of.clone(), rule.early.iter().find(shown)?.before.clone())));
     bounds.collect()
 }

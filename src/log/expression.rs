@@ -26,7 +26,9 @@ impl Expression {
     }
 
     pub fn captures<'t>(&self, text: &'t str) -> Option<Captures<'t>> {
-        self.regex_for(text)?.captures(text)
+        // Most texts do not match, which is found out without room for the groups.
+        let regex = self.regex_for(text).filter(|regex| regex.is_match(text))?;
+        regex.captures(text)
     }
 
     /// Where its matches begin.

@@ -27,6 +27,16 @@ enum Need {
     Any(Vec<Need>),
 }
 
+impl Need {
+    fn may_be_met(&self, may_hold: &impl Fn(&str) -> bool) -> bool {
+        match self {
+            Need::Word(word) => may_hold(word),
+            Need::All(needs) => needs.iter().all(|need| need.may_be_met(may_hold)),
+            Need::Any(needs) => needs.iter().any(|need| need.may_be_met(may_hold)),
+        }
+    }
+}
+
 impl Needles {
     /// The words of this pattern: what is outside of classes and not optional.
     pub(crate) fn of(source: &str) -> Needles {
@@ -39,15 +49,12 @@ impl Needles {
 
     /// Whether the text may match. Only "no" is certain.
     pub(crate) fn may_match(&self, text: &str) -> bool {
-        self.need.as_ref().is_none_or(|need| self.is_met(need, text))
+        self.may_be_met(|word| self.is_in(text, word))
     }
 
-    fn is_met(&self, need: &Need, text: &str) -> bool {
-        match need {
-            Need::Word(word) => self.is_in(text, word),
-            Need::All(needs) => needs.iter().all(|need| self.is_met(need, text)),
-            Need::Any(needs) => needs.iter().any(|need| self.is_met(need, text)),
-        }
+    /// Whether a text may match of which `may_hold` tells whether a word may be in it, whatever the case.
+    pub(crate) fn may_be_met(&self, may_hold: impl Fn(&str) -> bool) -> bool {
+        self.need.as_ref().is_none_or(|need| need.may_be_met(&may_hold))
     }
 
     fn is_in(&self, text: &str, word: &str) -> bool {

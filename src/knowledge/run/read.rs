@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::{Card, Run, Task};
 use crate::knowledge::pattern::{Pattern, group};
+use crate::knowledge::searched::Searched;
 use crate::knowledge::settings;
 use crate::knowledge::version::{self, VersionRule};
 use crate::log::{PastedLog, without_source};
@@ -72,10 +73,12 @@ impl TryFrom<String> for Field {
 /// The parts of a log in which run facts are looked for. Quoted source code is overwritten with blanks: it shows what code
 /// says, and not what this run was given.
 struct Windows {
-    head: String,
+    head: Searched<'static>,
     /// What lies between `head` and the failure, up to the failure's line.
-    near: String,
-    after: String,
+    near: Searched<'static>,
+    /// The last lines of `near`.
+    latest: Searched<'static>,
+    after: Searched<'static>,
 }
 
 impl Windows {
@@ -83,15 +86,20 @@ impl Windows {
         let head = text.ceil_char_boundary(WINDOW.min(end));
         let near = text.floor_char_boundary(end.saturating_sub(WINDOW).max(head));
         let last = text.floor_char_boundary(end.saturating_add(LATEST));
-        Windows { head: code_free(text, 0..head), near: code_free(text, near..end), after: code_free(text, end..last) }
+        let near = code_free(text, near..end);
+        let from = near.floor_char_boundary(near.len().saturating_sub(LATEST));
+        Windows {
+            latest: Searched::new(near.get(from..).unwrap_or_default().to_owned()),
+            near: Searched::new(near),
+            head: Searched::new(code_free(text, 0..head)),
+            after: Searched::new(code_free(text, end..last)),
+        }
     }
 
     /// The value that stands last before the failure. A step is printed thousands of times; mostly the latest lines
     /// tell, so they are searched first.
     fn last_before(&self, rule: &RunRule) -> Option<String> {
-        let from = self.near.floor_char_boundary(self.near.len().saturating_sub(LATEST));
-        let latest = self.near.get(from..).unwrap_or_default();
-        [latest, &self.near, &self.head].into_iter().find_map(|text| last(rule, text))
+        [&self.latest, &self.near, &self.head].into_iter().find_map(|text| last(rule, text))
     }
 
     fn last_word(&self, rule: &RunRule) -> Option<String> {
@@ -124,7 +132,7 @@ pub fn of_command(command: &str) -> Run {
 pub fn read(rules: &[RunRule], versions: &[VersionRule], log: &PastedLog, line: usize, column: usize) -> Run {
     let end = log.end_around(line, column).unwrap_or(log.text().len());
     let windows = Windows::of(log.text(), end);
-    let before = [windows.head.as_str(), windows.near.as_str()];
+    let before = [&windows.head, &windows.near];
     let mut run = said(rules, &windows);
     let mut layers_in_all = None;
     let mut buffers: Vec<(String, Bytes)> = Vec::new();
@@ -157,7 +165,7 @@ pub fn read(rules: &[RunRule], versions: &[VersionRule], log: &PastedLog, line: 
     run.on_failed_bytes = sum(buffers);
     run.layers_offloaded = run.layers_offloaded.zip(layers_in_all).map(|((on, _), all)| (on, all));
     run.settings = settings_of(&windows);
-    let texts = [windows.head.as_str(), &windows.near, &windows.after];
+    let texts = [&windows.head, &windows.near, &windows.after];
     run.versions = version::read(versions, &texts);
     run.older_than = version::read_bounds(versions, &texts);
     run
@@ -205,18 +213,18 @@ fn sum(sizes: impl IntoIterator<Item = (String, Bytes)>) -> Option<Bytes> {
 
 /// What the log shows of settings: what stands before the failure counts before what is listed behind it.
 fn settings_of(windows: &Windows) -> BTreeMap<&'static str, u64> {
-    let Windows { head, near, after } = windows;
-    let mut values = settings::read(after);
-    values.extend(settings::read(head));
-    values.extend(settings::read(near));
-    let heap = [near, head, after].into_iter().find_map(|text| settings::heap_of_v8(text));
+    let Windows { head, near, after, .. } = windows;
+    let mut values = settings::read(after.text());
+    values.extend(settings::read(head.text()));
+    values.extend(settings::read(near.text()));
+    let heap = [near, head, after].into_iter().find_map(|text| settings::heap_of_v8(text.text()));
     values.extend(heap.map(|bytes| ("node_heap_reached", bytes)));
     values
 }
 
 /// The value that stands last, whichever pattern finds it.
-fn last(rule: &RunRule, text: &str) -> Option<String> {
-    let all = rule.patterns.iter().filter_map(|pattern| pattern.last_captures(text)?.name("v"));
+fn last(rule: &RunRule, text: &Searched) -> Option<String> {
+    let all = rule.patterns.iter().filter_map(|pattern| pattern.last_captures(text.text_for(pattern)?)?.name("v"));
     let value = all.max_by_key(|value| value.start())?;
     Some(String::from_utf8_lossy(value.as_bytes()).trim().to_owned())
 }
@@ -231,8 +239,8 @@ fn ended_with(rule: &RunRule, rules: &[RunRule], log: &PastedLog, failure: usize
         let found = pattern.last_captures(tail)?;
         Some((found.get(0)?.start(), found.name("v")?.range()))
     })?;
-    let between = tail.get(..traceback)?;
-    let has_stepped = rules.iter().any(|other| is_of_step(other) && last(other, between).is_some());
+    let between = Searched::new(tail.get(..traceback)?);
+    let has_stepped = rules.iter().any(|other| is_of_step(other) && last(other, &between).is_some());
     let text = tail.get(exception.clone())?;
     let is_of_memory = ["emory", "CUDA", "HIP", "NCCL", "ALLOC", "worker"].into_iter().any(|word| text.contains(word));
     (has_stepped && !is_of_memory)
@@ -246,11 +254,11 @@ fn is_of_step(rule: &RunRule) -> bool {
 /// A model that is loaded again prints its buffers again: of each device the last one counts.
 fn sizes_by_device<'p>(
     patterns: impl IntoIterator<Item = &'p Pattern> + Clone,
-    texts: &[&str],
+    texts: &[&Searched],
 ) -> BTreeMap<String, Bytes> {
     let mut sizes: BTreeMap<String, Bytes> = BTreeMap::new();
     for text in texts {
-        for found in patterns.clone().into_iter().flat_map(|pattern| pattern.captures(text)) {
+        for found in patterns.clone().into_iter().flat_map(|pattern| text.captures(pattern)) {
             if let Some(bytes) = group(&found, "v").and_then(|value| Bytes::parse(&value, UnitBase::Binary)) {
                 sizes.insert(group(&found, "device").unwrap_or_default(), bytes);
             }
@@ -260,10 +268,10 @@ fn sizes_by_device<'p>(
 }
 
 /// The GPUs that are named, each once; a number of a backend of ggml's gets the backend's word.
-fn cards(rule: &RunRule, texts: &[&str]) -> Vec<Card> {
+fn cards(rule: &RunRule, texts: &[&Searched]) -> Vec<Card> {
     let mut cards = Vec::new();
     for text in texts {
-        for found in rule.patterns.iter().flat_map(|pattern| pattern.captures(text)) {
+        for found in rule.patterns.iter().flat_map(|pattern| text.captures(pattern)) {
             let Some(name) = group(&found, "v") else { continue };
             let device = group(&found, "device").map(|device| match group(&found, "k").as_deref() {
                 Some("ggml_vulkan") => format!("Vulkan{device}"),
@@ -280,9 +288,10 @@ fn cards(rule: &RunRule, texts: &[&str]) -> Vec<Card> {
 }
 
 /// The largest process of the table that the kernel prints before it ends one; a log may hold several tables.
-fn largest(rule: &RunRule, text: &str) -> Option<Task> {
+fn largest(rule: &RunRule, text: &Searched) -> Option<Task> {
     const PAGE: u64 = 4096;
-    let table = text.get(text.rfind("total_vm")?..)?;
+    let table = text.text();
+    let table = table.get(table.rfind("total_vm")?..)?;
     let rows = rule.patterns.iter().flat_map(|pattern| pattern.captures(table)).filter_map(|row| {
         let pages: u64 = group(&row, "v")?.parse().ok()?;
         let rss_bytes = Bytes(pages.checked_mul(PAGE)?);
@@ -292,10 +301,10 @@ fn largest(rule: &RunRule, text: &str) -> Option<Task> {
 }
 
 /// Values by the names that stand beside them; of each name the last one counts.
-fn printed(rule: &RunRule, texts: &[&str]) -> BTreeMap<String, String> {
+fn printed(rule: &RunRule, texts: &[&Searched]) -> BTreeMap<String, String> {
     let mut values = BTreeMap::new();
     for text in texts {
-        values.extend(rule.patterns.iter().flat_map(|pattern| pattern.captures(text)).filter_map(|found| {
+        values.extend(rule.patterns.iter().flat_map(|pattern| text.captures(pattern)).filter_map(|found| {
             Some((group(&found, "k")?.replace(['-', ' '], "_").to_lowercase(), group(&found, "v")?))
         }));
     }
