@@ -39,6 +39,7 @@ pub mod version;
 
 use std::sync::Arc;
 
+use crate::effort;
 pub use crate::ids::{EntryId, FixId, Program};
 use crate::log::PastedLog;
 pub use diagnosis::{
@@ -46,6 +47,7 @@ pub use diagnosis::{
 };
 use entry::Entry;
 pub use facts::{Facts, NamedProcess};
+use first_failure::Ranks;
 pub use first_failure::{FirstFailure, Others};
 pub use fix::{Condition, Fix, FixCommand, Frees, Moves, Safety};
 use guide::{Question, Term};
@@ -172,11 +174,11 @@ impl KnowledgeBase {
 
     /// What a log says, read alone. `now` gives the zone to stamps that have none, and the year.
     pub fn diagnose(&self, log: &PastedLog, now: Option<&jiff::Zoned>) -> Diagnosis {
-        let hits = self.finder.find(&self.entries, log);
+        let (hits, ranks) = effort::both(|| self.finder.find(&self.entries, log), || Ranks::of(log));
         let mut diagnosis = Diagnosis {
             is_shortened: log.is_shortened(),
             is_cut_off: log.is_cut_off(),
-            ..rank::diagnosis(&self.entries, &self.tables, log, hits, now)
+            ..rank::diagnosis(&self.entries, &self.tables, log, hits, ranks.as_ref(), now)
         };
         summary::add(&mut diagnosis, log);
         diagnosis

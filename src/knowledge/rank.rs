@@ -53,6 +53,7 @@ pub(crate) fn diagnosis(
     tables: &Tables,
     log: &PastedLog,
     hits: Vec<Hit>,
+    ranks: Option<&Ranks>,
     now: Option<&jiff::Zoned>,
 ) -> Diagnosis {
     let mut findings = findings(entries, log, &hits);
@@ -65,8 +66,7 @@ pub(crate) fn diagnosis(
     if order.is_empty() {
         return without_a_match(tables, log);
     }
-    let ranks = Ranks::of(log);
-    let first = ranks.as_ref().and_then(|ranks| lead_by_first_failure(&mut order, ranks, entries, log, &hits));
+    let first = ranks.and_then(|ranks| lead_by_first_failure(&mut order, ranks, entries, log, &hits));
     let Some((_, leading)) = order.first() else { return Diagnosis::default() };
     let mut diagnosis = answer(tables, log, leading, &order, now);
     if let Some((first, others)) = first {

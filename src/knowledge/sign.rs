@@ -9,6 +9,7 @@ use super::pattern::{Pattern, group};
 use super::program::Program;
 use super::searched::Searched;
 use super::version::Range;
+use crate::effort;
 use crate::ids::{EntryId, FixId};
 use crate::log::PastedLog;
 use crate::units::{Bytes, UnitBase};
@@ -66,7 +67,15 @@ pub fn shown(signs: &[Sign], log: &PastedLog, diagnosis: &Diagnosis) -> Vec<Show
         return Vec::new();
     }
     let windows: Vec<Searched> = windows(log, leading.line).into_iter().map(Searched::new).collect();
-    signs.iter().filter_map(|sign| sign.shown(diagnosis, &windows)).collect()
+    let (one_half, other_half) = signs.split_at(signs.len() / 2);
+    let (mut shown, rest) =
+        effort::both(|| shown_of(one_half, diagnosis, &windows), || shown_of(other_half, diagnosis, &windows));
+    shown.extend(rest);
+    shown
+}
+
+fn shown_of(signs: &[Sign], diagnosis: &Diagnosis, windows: &[Searched]) -> Vec<Shown> {
+    signs.iter().filter_map(|sign| sign.shown(diagnosis, windows)).collect()
 }
 
 /// The parts of the log around the failure that are searched.

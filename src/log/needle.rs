@@ -71,9 +71,19 @@ pub(crate) fn holds_ignoring_case(text: &[u8], word: &[u8]) -> bool {
 }
 
 fn find_ignoring_case(text: &[u8], word: &[u8]) -> Option<usize> {
-    let Some(first) = word.first() else { return Some(0) };
-    memchr2_iter(first.to_ascii_lowercase(), first.to_ascii_uppercase(), text)
+    let Some((offset, rarest)) = word.iter().enumerate().max_by_key(|(_, byte)| rarity(**byte)) else {
+        return Some(0);
+    };
+    memchr2_iter(rarest.to_ascii_lowercase(), rarest.to_ascii_uppercase(), text.get(offset..)?)
         .find(|at| text.get(*at..at + word.len()).is_some_and(|part| part.eq_ignore_ascii_case(word)))
+}
+
+/// How rare a byte is in logs, whatever its case.
+fn rarity(byte: u8) -> usize {
+    /// What a log has most of, the most frequent first.
+    const FREQUENT: &[u8] = b" 0e1t2oainsrl.3d4c5p6m7u8g9_-/=:fhyb[](),kvw'\\\"xjqz";
+    let byte = byte.to_ascii_lowercase();
+    FREQUENT.iter().position(|one| *one == byte).unwrap_or(FREQUENT.len())
 }
 
 /// What was read of a sequence: its needs, and the letters since the last one.
