@@ -1,11 +1,12 @@
 //! Owns the debug log: written only where `OOMDOCTOR_LOG` names a file, appended to, its owner's alone. It says what
 //! the program did and how long that took, never what a log or a paste held.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::Path;
 
-use env_logger::{Builder, Target};
-use log::LevelFilter;
+use jiff::Timestamp;
+use log::{LevelFilter, Log, Metadata, Record};
 
 use crate::platform::here;
 
@@ -14,15 +15,31 @@ pub(crate) const VARIABLE: &str = "OOMDOCTOR_LOG";
 
 /// Begins to write there. The sampling child writes to the same file; lines say whose they are.
 pub(crate) fn start(path: &Path) -> io::Result<()> {
-    let file = here::append_to_private_file(path)?;
-    let own = std::process::id();
-    let mut builder = Builder::new();
-    builder.filter_level(LevelFilter::Debug).target(Target::Pipe(Box::new(file)));
-    builder.format(move |out, record| {
-        use std::io::Write;
-        writeln!(out, "{} {own} {} {}", out.timestamp_millis(), record.target(), record.args())
-    });
+    let log = DebugLog { file: here::append_to_private_file(path)?, own: std::process::id() };
     // Started twice only in tests; the first stays.
-    let _ = builder.try_init();
+    if log::set_boxed_logger(Box::new(log)).is_ok() {
+        log::set_max_level(LevelFilter::Debug);
+    }
     Ok(())
+}
+
+struct DebugLog {
+    file: File,
+    own: u32,
+}
+
+impl Log for DebugLog {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.level() <= LevelFilter::Debug
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        if self.enabled(record.metadata()) {
+            let line = format!("{:.3} {} {} {}\n", Timestamp::now(), self.own, record.target(), record.args());
+            // One write a line, which the child's lines can't tear. A full disk stops no diagnosis.
+            let _ = (&self.file).write_all(line.as_bytes());
+        }
+    }
+
+    fn flush(&self) {}
 }
