@@ -6,6 +6,7 @@ mod excerpt;
 mod expression;
 pub(crate) mod needle;
 pub(crate) mod prefix;
+pub(crate) mod rotated;
 mod source;
 pub(crate) mod teller;
 mod unfold;

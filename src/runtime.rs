@@ -19,6 +19,7 @@ pub(crate) mod outside;
 pub mod process_control;
 pub(crate) mod reader;
 pub(crate) mod recorder;
+pub(crate) mod rotated;
 mod run_again;
 pub(crate) mod runs;
 pub(crate) mod snapshots;

@@ -29,6 +29,7 @@ use crate::knowledge::allocations::{add as add_snapshots, is_of};
 use crate::knowledge::diagnosis::{Diagnosis, Oom};
 use crate::knowledge::run::Run;
 use crate::knowledge::{FixId, KnowledgeBase};
+use crate::log::rotated::in_order;
 use crate::log::{PastedLog, what_else};
 use crate::memory::table;
 use crate::platform::{here, machine};
@@ -37,7 +38,7 @@ use crate::report::plain::Extent;
 use crate::report::{self, Report};
 use crate::runtime::files::read_all;
 use crate::runtime::reader::{Awaited, Telling, named_pipe, open};
-use crate::runtime::{allocations, hosts, last, sources};
+use crate::runtime::{allocations, hosts, last, rotated, sources};
 use crate::source::SourceId;
 use crate::text::harmless;
 use crate::units::WallTime;
@@ -46,8 +47,8 @@ use crate::units::WallTime;
 pub struct DiagnoseArgs {
     /// Read this log or memory snapshot; `-` or no file reads standard input.
     pub(super) file: Option<PathBuf>,
-    /// Memory snapshots of the same run, such as those of its other ranks.
-    #[arg(value_name = "SNAPSHOT")]
+    /// More of the same run: earlier parts of a rotated log, in any order, or memory snapshots of its ranks.
+    #[arg(value_name = "MORE")]
     pub(super) more: Vec<PathBuf>,
     /// Also read this memory snapshot of PyTorch (a pickle); repeatable.
     #[arg(long, value_name = "FILE")]
@@ -136,11 +137,23 @@ pub(super) struct Subject {
     pub(super) is_beside: bool,
     /// A note about snapshots that lie beside the log and were not read.
     pub(super) note: Option<String>,
+    /// A note that says which part of a rotated log this is, where another one was asked for.
+    pub(super) part: Option<String>,
 }
 
 impl Subject {
     pub(super) fn of(log: PastedLog, failed_by: Option<WallTime>, origin: String) -> Subject {
-        Subject { log, failed_by, ran: None, origin, story: None, filled: Vec::new(), is_beside: false, note: None }
+        Subject {
+            log,
+            failed_by,
+            ran: None,
+            origin,
+            story: None,
+            filled: Vec::new(),
+            is_beside: false,
+            note: None,
+            part: None,
+        }
     }
 }
 
@@ -197,7 +210,8 @@ impl DiagnoseArgs {
     /// The log that was asked for, with the snapshots of its run.
     pub(super) fn subject(&self, global: &Global, base: &KnowledgeBase) -> Result<Subject, String> {
         let alone = self.file.iter().find(|path| allocations::is_snapshot(path).unwrap_or(false));
-        let asked: Vec<&PathBuf> = alone.into_iter().chain(&self.more).chain(&self.snapshot).collect();
+        let more = self.more.iter().filter(|path| alone.is_some() || !self.logs().contains(path));
+        let asked: Vec<&PathBuf> = alone.into_iter().chain(more).chain(&self.snapshot).collect();
         let filled = snapshots(&asked)?;
         if let Some(path) = alone {
             return Ok(Subject::of_snapshots(filled, path));
@@ -219,22 +233,42 @@ impl DiagnoseArgs {
             let (failed_by, origin) = (story.crashed_by, story.origin.clone());
             return Ok(Subject { story: Some(story), ..Subject::of(PastedLog::new(text), failed_by, origin) });
         }
-        let (log, failed_by) = self.read(base)?;
+        let telling = Telling::default();
+        telling.learn(base);
+        let (log, failed_by) = self.read(&telling)?;
         if let Some(id) = &self.from {
             return Ok(Subject::of(log, failed_by, id.to_string()));
         }
-        let name = self.file.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
-        let origin = name.filter(|name| name != "-").unwrap_or_default();
-        Ok(Subject::of(log, failed_by, origin))
+        let [file] = self.logs()[..] else {
+            return Ok(Subject::of(log, failed_by, self.file.as_deref().map(name_of).unwrap_or_default()));
+        };
+        let parts = rotated::earlier(file);
+        if !parts.is_empty()
+            && base.diagnose(&log, None).oom == Oom::No
+            && let Some(part) = rotated::with_the_failure(parts, base, &telling)
+        {
+            let read = name_of(&part.path);
+            let note = format!("{} shows no failure. This is {read}, an earlier part of it.", name_of(file));
+            return Ok(Subject { part: Some(note), ..Subject::of(part.log, part.written, read) });
+        }
+        Ok(Subject::of(log, failed_by, name_of(file)))
+    }
+
+    /// The files that are logs: the one that was named first, and with it those that are no memory snapshots.
+    fn logs(&self) -> Vec<&PathBuf> {
+        let first = self.file.iter().filter(|path| path.as_path() != Path::new("-"));
+        let more = self.more.iter().filter(|path| !allocations::is_snapshot(path).unwrap_or(false));
+        let logs: Vec<&PathBuf> = first.chain(more).collect();
+        let names: Vec<String> = logs.iter().map(|path| name_of(path)).collect();
+        in_order(&names).into_iter().filter_map(|at| logs.get(at).copied()).collect()
     }
 
     /// Reads the log and the time its file was last written. Fails if it contains no text.
-    fn read(&self, base: &KnowledgeBase) -> Result<(PastedLog, Option<WallTime>), String> {
-        let telling = Telling::default();
-        telling.learn(base);
-        let (bytes, written) = match &self.from {
-            Some(id) => sources::read(id, &telling).map_err(|why| format!("{id} can't be read: {why}"))?,
-            None => read(self.file.as_deref(), &telling)?,
+    fn read(&self, telling: &Telling) -> Result<(PastedLog, Option<WallTime>), String> {
+        let (bytes, written) = match (&self.from, self.more.is_empty()) {
+            (Some(id), _) => sources::read(id, telling).map_err(|why| format!("{id} can't be read: {why}"))?,
+            (None, true) => read(self.file.as_deref(), telling)?,
+            (None, false) => read_as_one(&self.logs(), telling)?,
         };
         let what = what_else(&bytes);
         let log = PastedLog::from_bytes(bytes);
@@ -249,6 +283,26 @@ impl DiagnoseArgs {
         }
         Ok((log, written))
     }
+}
+
+/// The name of a file as it is shown.
+fn name_of(path: &Path) -> String {
+    path.file_name().map(|name| harmless(&name.to_string_lossy()).into_owned()).unwrap_or_default()
+}
+
+/// Reads the parts of a log, oldest first, as one text, with the time the newest was last written.
+fn read_as_one(parts: &[&PathBuf], telling: &Telling) -> Result<(Vec<u8>, Option<WallTime>), String> {
+    let mut whole = Vec::new();
+    let mut newest = None;
+    for part in parts {
+        let (bytes, written) = read(Some(part), telling)?;
+        if !whole.is_empty() && !whole.ends_with(b"\n") {
+            whole.push(b'\n');
+        }
+        whole.extend(bytes);
+        newest = newest.max(written);
+    }
+    Ok((whole, newest))
 }
 
 /// The ids that a step of a plan can have.
@@ -383,6 +437,7 @@ fn examine_among(
     if diagnosis.oom != Oom::No && diagnosis.allocations.is_empty() {
         advice.verdict.notes.extend(subject.note.clone());
     }
+    advice.verdict.notes.extend(subject.part.clone());
     // An entry explains a shortage; a size that no GPU has is none.
     let why = if is_beyond_any_gpu(&diagnosis) { None } else { entry.map(|entry| entry.why.clone()) };
     let walked = subject.story.as_ref().map(Story::walked);

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::allocations;
 use super::files::{Keeper, read_all, read_file};
+use super::rotated;
 use super::unpack::{is_compressed, may_be_compressed};
 use super::wake::{Tell, Wake};
 use crate::allocations::figures::lead_with_the_first_failure;
@@ -26,6 +27,7 @@ use crate::knowledge::run::Run;
 use crate::knowledge::{KnowledgeBase, Words};
 use crate::log::PastedLog;
 use crate::platform::{here, regular};
+use crate::text::harmless;
 use crate::units::WallTime;
 
 /// The words of the knowledge base's first pass, once it is loaded.
@@ -187,6 +189,7 @@ fn refuse(why: &str, (desk, rings): &Jobs, wakes: &Sender<Wake>) {
 }
 
 fn work(base: &KnowledgeBase, telling: &Telling, (desk, rings): &Jobs, wakes: &Sender<Wake>) {
+    let mut looked_beside = None;
     loop {
         let Some(job) = desk.take() else {
             match rings.recv() {
@@ -208,6 +211,9 @@ fn work(base: &KnowledgeBase, telling: &Telling, (desk, rings): &Jobs, wakes: &S
                     Ok(read) => {
                         if let Some(found) = beside(&text, &snapshots, &read) {
                             wakes.tell(found);
+                        }
+                        if let Some(part) = failed_before(base, telling, &text, &read, &mut looked_beside) {
+                            wakes.trouble(part);
                         }
                         Msg::LogRead(Box::new(read))
                     }
@@ -354,6 +360,25 @@ fn beside(text: &Written, snapshots: &[PathBuf], read: &LogRead) -> Option<Msg> 
     let found = allocations::beside(path);
     let files: Vec<PathBuf> = found.small.into_iter().chain(found.large).collect();
     (!files.is_empty()).then_some(Msg::SnapshotsBeside(read.generation, files))
+}
+
+/// Says which earlier part of a rotated log has the failure that the log itself does not show. A log that grows is asked
+/// about once.
+fn failed_before(
+    base: &KnowledgeBase,
+    telling: &Telling,
+    text: &Written,
+    read: &LogRead,
+    looked_beside: &mut Option<PathBuf>,
+) -> Option<String> {
+    let Written::File(path) = text else { return None };
+    if read.diagnosis.oom != Oom::No || looked_beside.as_ref() == Some(path) {
+        return None;
+    }
+    *looked_beside = Some(path.clone());
+    let part = rotated::with_the_failure(rotated::earlier(path), base, telling)?;
+    let shown = harmless(&part.path.display().to_string()).into_owned();
+    Some(format!("No failure in this log, but in {shown}, an earlier part of it: open that"))
 }
 
 /// New text is passed on no more often than this, and more rarely the more there is.

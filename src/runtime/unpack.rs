@@ -130,7 +130,11 @@ impl Read for Text<'_> {
                 Ok(count)
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(error),
-            Err(error) if self.unpacked == 0 => Err(io::Error::other(format!("it can't be unpacked: {error}"))),
+            Err(error) if self.unpacked == 0 => {
+                let why =
+                    format!("it is compressed, and cut off or damaged before any text could be unpacked ({error})");
+                Err(io::Error::other(why))
+            }
             // What was unpacked is the log up to there.
             Err(_) => self.end_with(format!("\n{CUT_OFF}\n"), block),
         }

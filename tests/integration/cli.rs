@@ -1125,3 +1125,28 @@ fn the_demo_keeps_no_last_log_and_its_report_says_that_it_is_one() {
     let text = fs::read_to_string(report).unwrap();
     assert!(text.starts_with("> **Demo:**"), "{text}");
 }
+
+/// What the files of a rotated log are diagnosed as.
+fn diagnosed_parts(folder: &Path, parts: &[&str]) -> Value {
+    let paths: Vec<String> = parts.iter().map(|name| folder.join(name).display().to_string()).collect();
+    let arguments: Vec<&str> =
+        ["diagnose", "--json", "--no-live"].into_iter().chain(paths.iter().map(String::as_str)).collect();
+    serde_json::from_slice(&oomdoctor(&arguments).stdout).unwrap()
+}
+
+#[test]
+fn the_failure_is_found_in_an_earlier_part_of_a_rotated_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let failed = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of 23.65 GiB of which 1.20 GiB is free.\n";
+    for (name, text) in [("a.log", "ready\n"), ("a.log.1", "listening\n"), ("a.log.2", failed), ("other.log.1", failed)]
+    {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    let alone = diagnosed_parts(folder.path(), &["a.log"]);
+    assert_eq!(alone["oom"], "yes");
+    assert_eq!(alone["matches"][0]["line"], 1, "{alone}");
+    let joined = diagnosed_parts(folder.path(), &["a.log", "a.log.1", "a.log.2"]);
+    assert_eq!(joined["matches"][0]["line"], 1, "the oldest part is read first: {joined}");
+    let without = diagnosed_parts(folder.path(), &["a.log", "a.log.1"]);
+    assert_eq!(without["oom"], "no", "only the named parts are read");
+}

@@ -54,6 +54,14 @@ fn snapshots_of_several_ranks_open_with_the_verdict_below() {
 }
 
 #[test]
+fn the_earlier_part_of_a_rotated_log_that_failed_is_named() {
+    let folder = Folder::with(&[("train.log", b"ready\nlistening\n"), ("train.log.1", LOG.as_bytes())]);
+    let session = folder.starts("train.log");
+    session.wait_for_text(&["train.log.1, an earlier part of it"]);
+    session.leave();
+}
+
+#[test]
 fn a_snapshot_beside_the_log_is_offered() {
     let folder = Folder::with(&[("crash.log", LOG.as_bytes()), ("oom_rank0.pickle", SICK)]);
     let mut session = folder.starts("crash.log");
