@@ -19,6 +19,7 @@ pub mod lint;
 mod literals;
 pub mod load;
 mod matching;
+mod own_name;
 pub mod own_option;
 pub mod page;
 pub mod pattern;

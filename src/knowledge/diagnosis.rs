@@ -64,7 +64,10 @@ pub struct Diagnosis {
     /// Whose code printed the decisive message, such as `pytorch`, `vllm` or `kernel`; null where nothing matched.
     pub raised_by: Option<String>,
     /// The program that ran, as far as the log shows, otherwise the same as `raised_by`; null where nothing matched.
-    pub program: Option<String>,
+    #[serde(rename = "program")]
+    pub ran: Option<String>,
+    /// The same by the names that fixes and signs know: a library or a group where they know no more.
+    pub program: Internal<Option<String>>,
     pub phase: Phase,
     // Of the leading match.
     pub facts: Facts,

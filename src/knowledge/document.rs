@@ -75,6 +75,10 @@ fn is_program(text: &str) -> bool {
         return false;
     }
     let lines: Vec<&str> = lines(text).filter(|line| !line.trim().is_empty()).collect();
+    // A report in JSON, pasted with the command that shows it.
+    if lines.iter().filter(|line| shows("quoted_member", line)).count() * 2 >= lines.len() {
+        return false;
+    }
     let (code, plain) = shares(&lines);
     let opens = lines.first().is_some_and(|line| is_code(line) || is_plain(line));
     opens && lines.len() >= 25 && code * 5 >= lines.len() * 2 && (code + plain) * 4 >= lines.len() * 3

@@ -24,6 +24,11 @@ pub struct ProgramRule {
     /// What messages that its own code prints look like, on their line or a few lines from it.
     #[serde(default)]
     pub prints: Vec<Pattern>,
+    /// What people call it, where its name is one that only the tables use.
+    pub called: Option<String>,
+    /// Whether it stands for several programs: the text that shows it has the name of the one that ran.
+    #[serde(default)]
+    pub is_group: bool,
     pub facts: Option<Facts>,
 }
 
@@ -115,6 +120,18 @@ impl Program {
     /// Whether it runs programs that other people wrote, so that its message does not tell which one.
     pub fn runs_others(self) -> bool {
         [Trait::Runtime, Trait::Library, Trait::OwnCode].into_iter().any(|property| self.has(property))
+    }
+
+    /// Whether programs run in it or on it, so that it is the program only where no other shows: a library, a runtime, a
+    /// part of the operating system, a scheduler, a service that runs tests.
+    pub fn is_a_place(self) -> bool {
+        let parts = [Trait::Scheduler, Trait::LinuxOnly].into_iter().any(|property| self.has(property));
+        parts || self.runs_others() || self.is_ci()
+    }
+
+    /// Whether it runs builds and tests.
+    pub fn is_ci(self) -> bool {
+        self.kind().is_some_and(|kind| kind.as_str() == "ci")
     }
 
     pub fn kind(self) -> Option<Program> {

@@ -10,8 +10,10 @@ use super::figures::{self, Figures};
 use super::first_failure::{FirstFailure, Others, Ranks};
 use super::limit::{self, Limit};
 use super::matching::Hit;
+use super::own_name;
 use super::own_option;
 use super::pattern::shows;
+use super::program::{Program, Trait};
 use super::recognize::{self, PhaseRule, ProgramTable};
 use super::run::{self, AlsoRanOut, Run, RunRule};
 use super::sign::{self, Sign};
@@ -299,7 +301,7 @@ fn answer(
     let discarded = facts.discard_impossible();
     places.retain(|place| !discarded.contains(&place.key));
     let named = leading.named_program().or_else(|| drawn_on.clone().find_map(Finding::named_program));
-    let (((raised_by, program), (phase, stage)), run) = effort::both(
+    let ((whose, (phase, stage)), run) = effort::both(
         || (whose(tables, log, leading, named), recognize::phase(&tables.phases, log, hit.line, hit.column)),
         || run::read(&tables.runs, &tables.versions, log, hit.line, hit.column),
     );
@@ -311,8 +313,9 @@ fn answer(
     Diagnosis {
         oom: leading.oom,
         memory: entry.memory,
-        raised_by: Some(raised_by),
-        program: Some(program),
+        ran: Some(ran(log, hit, &whose, facts.victim_name.as_deref())),
+        raised_by: Some(whose.raised_by),
+        program: Some(whose.program),
         phase: entry.phase.unwrap_or(phase),
         facts,
         figures: places,
@@ -325,30 +328,62 @@ fn answer(
     }
 }
 
-/// Whose code printed the message, and what the person ran. `named` is the program that the messages name.
-fn whose(tables: &Tables, log: &PastedLog, leading: &Finding, named: Option<String>) -> (String, String) {
+/// Whose code printed the message, and what the person ran.
+struct Whose {
+    raised_by: String,
+    program: String,
+    /// What people call the program, where the table has another name for it.
+    called: Option<String>,
+    /// Whether the message, or something else in the log, names the program.
+    is_shown: bool,
+}
+
+/// `named` is the program that the messages name.
+fn whose(tables: &Tables, log: &PastedLog, leading: &Finding, named: Option<String>) -> Whose {
     let (entry, hit) = (leading.entry, &leading.hit);
     let is_anyones = entry.fallback || entry.anyones;
     let printer = if is_anyones { tables.programs.printer(log, hit.line, hit.column) } else { None };
     if let Some(printer) = printer.filter(|printer| !printer.runs_others()) {
-        return (printer.to_string(), entry.program.clone().unwrap_or_else(|| printer.to_string()));
+        let program = entry.program.clone().unwrap_or_else(|| printer.to_string());
+        return Whose { raised_by: printer.to_string(), program, called: None, is_shown: true };
     }
     let printer = printer.map(|printer| printer.to_string());
     // A fallback does not know whose code prints the message, but the line or the log may show it.
     let is_unsigned = printer.is_none() && is_anyones && (entry.raised_by.is_none() || entry.anyones);
     let signature = if is_unsigned { leading.named_program() } else { None };
-    // The kernel names the interpreter that it killed; the log may show what ran in it.
-    let (interpreter, named) = if named.as_deref().is_some_and(is_interpreter) { (named, None) } else { (None, named) };
+    // The kernel names the interpreter that it killed, and an encoder's library itself; the log may show what ran it.
+    let (inside, named) = if named.as_deref().is_some_and(is_run_by_others) { (named, None) } else { (None, named) };
     let has_program = entry.program.is_some() || named.is_some();
     let recognized = match (is_unsigned && signature.is_none()) || !has_program {
-        true => tables.programs.recognize(log, hit.line).map(|program| program.to_string()),
+        true => tables.programs.recognize(log, hit.line),
         false => None,
     };
-    let shown = signature.or_else(|| if is_unsigned && entry.fallback { recognized.clone() } else { None });
+    let as_raiser = recognized.as_ref().filter(|_| is_unsigned && entry.fallback);
+    let shown = signature.or_else(|| as_raiser.map(|one| one.program.to_string()));
     let raised_by = printer.or(shown).unwrap_or_else(|| entry.raiser().to_owned());
-    let ran = recognized.filter(|program| !cannot_run(&raised_by, program));
-    let program = entry.program.clone().or(named).or(ran).or(interpreter).unwrap_or_else(|| raised_by.clone());
-    (raised_by, program)
+    let ran = recognized.filter(|one| !has_program && may_have_run(&raised_by, one.program));
+    let called = ran.as_ref().and_then(|one| one.called.clone());
+    let ran = ran.map(|one| one.program.to_string());
+    let shown = entry.program.clone().or(named).or(ran).or(inside);
+    let is_shown = shown.is_some();
+    let program = shown.unwrap_or_else(|| raised_by.clone());
+    Whose { raised_by, program, called, is_shown }
+}
+
+/// What people call the program that ran. A library, a scheduler or a service that runs tests is it only where the log
+/// has no other name.
+fn ran(log: &PastedLog, hit: &Hit, whose: &Whose, victim: Option<&str>) -> String {
+    let known = Program::known(&whose.program);
+    let is_certain = match known {
+        Some(program) => !program.is_a_place() && (whose.is_shown || program.kind().is_some()),
+        None => whose.is_shown && !is_run_by_others(&whose.program),
+    };
+    if is_certain {
+        return whose.called.clone().unwrap_or_else(|| whose.program.clone());
+    }
+    let victim = victim.filter(|_| known.is_some_and(|program| program.has(Trait::LinuxOnly)));
+    let own = own_name::of(log, hit).or_else(|| victim.map(str::to_ascii_lowercase));
+    own.or_else(|| whose.called.clone()).unwrap_or_else(|| whose.program.clone())
 }
 
 impl Finding<'_> {
@@ -392,15 +427,19 @@ fn limit(tells: Option<&Tells>, entry: &Entry, run: &Run) -> Option<&'static Lim
     }
 }
 
-/// Whether this program cannot have raised the failure. Keras also runs on JAX, and many logs of JAX contain a line
-/// that TensorFlow prints at start-up.
-fn cannot_run(raised_by: &str, program: &str) -> bool {
-    (raised_by, program) == ("jax", "tensorflow")
+/// Whether this program may have run what raised the failure. Keras also runs on JAX, and many logs of JAX contain a line
+/// that TensorFlow prints at start-up. A service that runs tests is not what failed in them where the message has a
+/// program or a library of its own.
+fn may_have_run(raised_by: &str, program: Program) -> bool {
+    let raiser = Program::known(raised_by);
+    let says_more = raiser.is_some_and(|raiser| !raiser.has(Trait::LinuxOnly)) && raised_by != "shell";
+    (raised_by, program.as_str()) != ("jax", "tensorflow") && !(program.is_ci() && says_more)
 }
 
-/// Whether a process of this name may be any Python program.
-fn is_interpreter(name: &str) -> bool {
-    name.starts_with("python") || name.starts_with("pt_main_thread")
+/// Whether a process of this name may be any Python program, or this is a library that names itself.
+fn is_run_by_others(name: &str) -> bool {
+    let is_library = Program::known(name).is_some_and(|program| program.has(Trait::Library));
+    name.starts_with("python") || name.starts_with("pt_main_thread") || is_library
 }
 
 /// Whether a word before a colon may be a program's name, and not the kind of the message.

@@ -1,7 +1,7 @@
 //! Owns recognizing what a person ran and in which phase it was, from tables (`knowledge/programs.ron`,
 //! `knowledge/phases.ron`) of paths, banners, module names and traceback frames.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
@@ -23,6 +23,14 @@ const CONSEQUENCES: usize = 40;
 /// How many lines around the decisive one may show whose message it is.
 const BESIDE: usize = 2;
 
+/// A program that shows in a log.
+#[derive(Clone, Debug)]
+pub(crate) struct Recognized {
+    pub program: Program,
+    /// What people call it, where the table's own name is another.
+    pub called: Option<String>,
+}
+
 /// Recognizes programs, with one pass for all literals.
 #[derive(Debug)]
 pub(crate) struct ProgramTable {
@@ -41,33 +49,37 @@ impl ProgramTable {
     fn searcher(&self) -> &Literals {
         self.searcher.get_or_init(|| {
             let literals = self.rules.iter().flat_map(|rule| &rule.literals);
-            Literals::new(literals.map(|literal| literal.to_ascii_lowercase()))
+            Literals::new(literals.map(|literal| with_slashes(literal)))
         })
     }
 
     /// The most specific program that shows.
-    pub(crate) fn recognize(&self, log: &PastedLog, line: usize) -> Option<Program> {
+    pub(crate) fn recognize(&self, log: &PastedLog, line: usize) -> Option<Recognized> {
         let searcher = self.searcher();
-        let mut seen = BTreeSet::new();
+        // What shows each of them: the place and the literal.
+        let mut seen = BTreeMap::new();
         // The last place where each program's patterns failed: one check per tile is enough.
         let mut missed = BTreeMap::new();
         for window in windows(log, line) {
-            let text = log.text().get(window.clone()).unwrap_or_default().to_ascii_lowercase();
+            let text = with_slashes(log.text().get(window.clone()).unwrap_or_default());
             effort::count(text.len());
-            for Found { word, start, .. } in searcher.find(&text) {
-                let Some(owner) = self.owners.get(word).filter(|owner| !seen.contains(*owner)) else { continue };
+            for Found { word, start, end } in searcher.find(&text) {
+                let Some(owner) = self.owners.get(word).filter(|owner| !seen.contains_key(*owner)) else { continue };
                 let place = log.place_at(window.start + start);
                 if missed.get(owner) == Some(&place) {
                     continue;
                 }
                 if self.fits(*owner, log, place) {
-                    seen.insert(*owner);
+                    seen.insert(*owner, (place, text.get(start..end).unwrap_or_default().to_owned()));
                 } else {
                     missed.insert(*owner, place);
                 }
             }
         }
-        seen.first().and_then(|index| Some(self.rules.get(*index)?.name))
+        let (index, (place, literal)) = seen.into_iter().next()?;
+        let rule = self.rules.get(index)?;
+        let called = if rule.is_group { shown_name(rule, log, place, &literal) } else { rule.called.clone() };
+        Some(Recognized { program: rule.name, called })
     }
 
     /// The program whose own code prints the message on this line, as the line shows, or else the lines beside it.
@@ -86,6 +98,24 @@ impl ProgramTable {
         let tile = log.tile(line, tile);
         rule.patterns.is_empty() || tile.parts().any(|(_, text)| rule.patterns.iter().any(|one| one.is_match(text)))
     }
+}
+
+/// The name in the text that shows a rule of several programs: `video2x` in `>video2x -i`, `darts` in `packages/darts/`.
+fn shown_name(rule: &ProgramRule, log: &PastedLog, (line, tile): (usize, usize), literal: &str) -> Option<String> {
+    let tile = log.tile(line, tile);
+    let matched = tile.parts().find_map(|(_, text)| {
+        let found = rule.patterns.iter().find_map(|pattern| pattern.captures(text).next())?;
+        Some(String::from_utf8_lossy(found.get(0)?.as_bytes()).into_owned())
+    });
+    let text = with_slashes(matched.as_deref().unwrap_or(literal));
+    let mut parts = text.split('/').map(|part| part.trim_matches(|c: char| !c.is_ascii_alphanumeric()));
+    let name = parts.find(|part| !part.is_empty() && *part != "packages")?;
+    Some(name.replace([' ', '_'], "-"))
+}
+
+/// Lower case, and paths as they are outside of Windows.
+fn with_slashes(text: &str) -> String {
+    text.to_ascii_lowercase().replace('\\', "/")
 }
 
 fn windows(log: &PastedLog, line: usize) -> Vec<std::ops::Range<usize>> {

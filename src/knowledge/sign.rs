@@ -60,12 +60,10 @@ pub struct Sign {
     pub references: Vec<Reference>,
 }
 
-/// The signs that this log shows, in the order of the table. A log in which nothing ran out shows none.
+/// The signs that this log shows, in the order of the table. A log in which nothing ran out shows only what is about its
+/// message: a bug that the message is known for.
 pub fn shown(signs: &[Sign], log: &PastedLog, diagnosis: &Diagnosis) -> Vec<Shown> {
     let Some(leading) = diagnosis.matches.first() else { return Vec::new() };
-    if diagnosis.oom == Oom::No {
-        return Vec::new();
-    }
     let windows: Vec<Searched> = windows(log, leading.line).into_iter().map(Searched::new).collect();
     let (one_half, other_half) = signs.split_at(signs.len() / 2);
     let (mut shown, rest) =
@@ -114,7 +112,8 @@ impl Sign {
     fn is_about(&self, diagnosis: &Diagnosis) -> bool {
         let is_entry = diagnosis.matches.first().is_some_and(|found| self.entries.contains(&found.entry));
         let is_memory = diagnosis.memory.is_none_or(|memory| self.memory.contains(&memory));
-        (self.programs.is_empty() || is_of_one(&self.programs, diagnosis))
+        (is_entry || diagnosis.oom != Oom::No)
+            && (self.programs.is_empty() || is_of_one(&self.programs, diagnosis))
             && (self.entries.is_empty() || is_entry)
             && (self.memory.is_empty() || is_memory)
             && (self.phases.is_empty() || self.phases.contains(&diagnosis.phase))
