@@ -117,6 +117,7 @@ pub(crate) mod testing {
                 text: "torch.OutOfMemoryError: CUDA out of memory.".into(),
             }],
             remark: None,
+            beside: vec![],
             crashed_at: None,
             crashed_at_if_utc: None,
             run: crate::knowledge::run::Run::default(),

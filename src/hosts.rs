@@ -166,6 +166,19 @@ pub struct Given {
     pub output: Option<String>,
     /// The containers of a pod.
     pub containers: Vec<Container>,
+    /// The most system memory that Slurm sampled of one task of the running job, where that task is on this machine; null
+    /// where it is on another one, or where Slurm tells none.
+    pub sampled_ram: Option<SampledRam>,
+}
+
+/// The resident memory of a task as Slurm sampled it every few seconds: it used at least as much at its peak.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct SampledRam {
+    pub bytes: Bytes,
+    /// The step of the job, such as 4711.batch.
+    pub step: String,
+    /// The number of the task in its step; null where Slurm does not tell it.
+    pub task: Option<u64>,
 }
 
 /// A container of a pod.
@@ -221,7 +234,11 @@ impl Allotment {
     fn take(&mut self, other: Allotment) {
         for given in other.given_to {
             match self.given_to.iter_mut().find(|known| known.source == given.source) {
-                Some(known) => *known = given,
+                Some(known) => {
+                    let sampled_ram = known.sampled_ram.take();
+                    *known = given;
+                    known.sampled_ram = known.sampled_ram.take().or(sampled_ram);
+                }
                 None => self.given_to.push(given),
             }
         }
@@ -241,7 +258,16 @@ impl fmt::Display for Given {
             ([], count) => format!("{} GPUs", or_unknown(count)),
             (devices, _) => format!("GPU {}", devices.join(", ")),
         };
-        f.write_str(&harmless(&format!("{}{owner}: {gpus}", self.source)))
+        let ram = self.sampled_ram.as_ref().map(|ram| format!(", {ram}")).unwrap_or_default();
+        f.write_str(&harmless(&format!("{}{owner}: {gpus}{ram}", self.source)))
+    }
+}
+
+impl fmt::Display for SampledRam {
+    /// "≥ 1.2 GiB RAM in task 3 of step 4711.0 (sampled)".
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let task = self.task.map(|task| format!("task {task} of ")).unwrap_or_default();
+        write!(f, "≥ {} RAM in {task}step {} (sampled)", self.bytes, self.step)
     }
 }
 

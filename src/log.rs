@@ -1,6 +1,7 @@
 //! Owns a log as a person pasted it: the raw text, clean lines that are harmless to print and easy to match, and
 //! views that undo wrapping with the way back to the line a person sees. Knows nothing of entries or the screen.
 
+pub(crate) mod beside;
 mod clean;
 mod excerpt;
 mod expression;

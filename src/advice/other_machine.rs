@@ -14,7 +14,7 @@ use crate::gpu::guard::Viewer;
 use crate::gpu::history::History;
 use crate::gpu::usage::Unused;
 use crate::gpu::{Device, Nature, Snapshot};
-use crate::hosts::{HostName, HostReading, only_one, people};
+use crate::hosts::{HostReading, only_one, people};
 use crate::knowledge::{Diagnosis, FixId, MemoryKind, Oom};
 use crate::memory::flags::quoted;
 
@@ -31,13 +31,19 @@ pub(crate) struct OtherMachine<'a> {
 
 /// The machine of these that the log names as the one of its first failure, whether it was read or not.
 pub(crate) fn named<'a>(log: &Diagnosis, readings: &'a [HostReading]) -> Option<&'a HostReading> {
-    let host = first_failed_host(log)?;
-    only_one(readings.iter().filter(|reading| reading.is_called(host)))
+    failed_on(log, readings, |reading| reading)
 }
 
-/// The machine on which a run failed first, as the log names it.
-pub(crate) fn first_failed_host(log: &Diagnosis) -> Option<&str> {
-    log.facts.first_failure.as_ref()?.host.as_deref()
+/// The same among anything that has a reading: by what launchers and the prefixes of several hosts say, else by a name that
+/// stands beside the failure's line.
+pub(crate) fn failed_on<'a, T>(
+    log: &Diagnosis,
+    machines: &'a [T],
+    reading: impl Fn(&T) -> &HostReading,
+) -> Option<&'a T> {
+    let first = log.facts.first_failure.as_ref().and_then(|first| first.host.as_deref());
+    let mut names = first.into_iter().chain(log.beside.iter().map(String::as_str));
+    names.find_map(|name| only_one(machines.iter().filter(|machine| reading(machine).is_called(name))))
 }
 
 /// The user as whom a machine was reached, by the number that this user has there. Nobody where that is unknown: then
@@ -98,8 +104,12 @@ pub(crate) fn offer(advice: &mut Advice, situation: &Situation<'_>, machines: &[
     let Some(free) = room.device.memory.free_bytes.value() else { return };
     let is_at_least = advice.ledger.as_ref().is_none_or(|ledger| ledger.needed_is_at_least);
     let said = format!("{name}, GPU {index}, has {free} free: {}.", room.seen);
-    advice.verdict.sentence = format!("{} {said}", sentence(&advice.verdict.sentence));
-    advice.brief.next.clone_from(&said);
+    // An unused GPU of this machine comes before it: that one needs no files copied.
+    let is_behind_the_first = advice.plan.first().is_some_and(uses_another_gpu_here);
+    if !is_behind_the_first {
+        advice.verdict.sentence = format!("{} {said}", sentence(&advice.verdict.sentence));
+        advice.brief.next.clone_from(&said);
+    }
     let planned = PlannedFix {
         title: format!("Run on {name}, GPU {index}"),
         enough: if is_at_least { Enough::Likely } else { Enough::Yes },
@@ -107,8 +117,6 @@ pub(crate) fn offer(advice: &mut Advice, situation: &Situation<'_>, machines: &[
         steps: vec![how(&room, situation, &said)],
         ..PlannedFix::named(FixId::USE_OTHER_MACHINE, "needs the files there")
     };
-    // An unused GPU of this machine comes before it: that one needs no files copied.
-    let is_behind_the_first = advice.plan.first().is_some_and(uses_another_gpu_here);
     advice.plan.insert(usize::from(is_behind_the_first), planned);
 }
 
@@ -125,7 +133,7 @@ fn room_elsewhere<'a>(advice: &Advice, situation: &Situation<'_>, machines: &[Ot
         return None;
     }
     let needed = ledger.needed_bytes?;
-    let named = named_among(log, machines);
+    let named = failed_on(log, machines, |machine| machine.reading).map(|machine| &machine.reading.name);
     let rooms = machines.iter().enumerate().flat_map(|(order, machine)| {
         let is_the_logs = named == Some(&machine.reading.name);
         let devices = machine.snapshot.devices.iter();
@@ -144,11 +152,6 @@ fn room_elsewhere<'a>(advice: &Advice, situation: &Situation<'_>, machines: &[Ot
         (free, Reverse(*order), Reverse(room.device.index))
     })?;
     Some(best)
-}
-
-fn named_among<'a>(log: &Diagnosis, machines: &[OtherMachine<'a>]) -> Option<&'a HostName> {
-    let host = first_failed_host(log)?;
-    machines.iter().find(|machine| machine.reading.is_called(host)).map(|machine| &machine.reading.name)
 }
 
 /// Whether nothing that a scheduler says speaks against this GPU.
@@ -303,6 +306,12 @@ mod tests {
             log.facts.first_failure = Some(FirstFailure { host: Some(host.into()), ..FirstFailure::default() });
             assert_eq!(found(&log).as_deref(), expected);
         }
+        log.beside = ["login", "gpu1"].map(str::to_owned).into();
+        assert_eq!(
+            found(&log).as_deref(),
+            Some("gpu1"),
+            "a name beside the line, where the launcher's is of none of them"
+        );
     }
 
     #[test]

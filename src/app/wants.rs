@@ -75,6 +75,7 @@ impl Model {
         let most = if self.is_small() { 2 } else { 3 };
         let next = self.freed_for_the_run().map_or(advice.brief.next.clone(), |freed| freed.next);
         let mut lines = shortened(&next, width, most);
+        lines.extend(self.way_to_the_logs_machine().iter().flat_map(|text| shortened(text, width, 1)));
         // What must be known to read the figures: there is room for it where the log stands beside the processes.
         if !self.is_small() {
             lines.extend(advice.verdict.notes.iter().flat_map(|note| shortened(note, width, 2)).take(2));

@@ -97,6 +97,8 @@ Examples:
   oomdoctor ps --json | jq '.devices[].processes[] | {pid, activity}'
   oomdoctor ps --host gpu1,gpu2            several machines, idle ones first
   oomdoctor ps --slurm=a100                the nodes of a partition
+  oomdoctor ps --job 4711                  a running job, from inside of it
+  oomdoctor ps --kube --pod ml/llama-0     nodes of Kubernetes, and into a pod
 
 STATE: BUSY used the GPU or 5 % of a CPU core; idle used neither while it was
 watched, one --interval (1 s, at most 10 s); ? is unknown.
@@ -140,24 +142,42 @@ pub(super) fn completions(mut command: Command, shell: Shell) -> ExitCode {
     print(&completed(&mut command, shell), ExitCode::SUCCESS)
 }
 
-/// The completions as clap makes them. It has machines for zsh and fish; for bash those are the ones of bash's own completion
-/// for ssh, which knows ~/.ssh/config. A list of several is completed behind its last comma.
+/// The completions as clap makes them. It has machines for zsh and fish; for bash those are the ones of the package
+/// bash-completion, which knows ~/.ssh/config and its includes, or without it the names of that file alone. A list of several
+/// is completed behind its last comma. No file is offered as a machine.
 fn completed(command: &mut Command, shell: Shell) -> String {
     let mut text = Vec::new();
     clap_complete::generate(shell, command, "oomdoctor", &mut text);
     let text = String::from_utf8_lossy(&text);
-    if shell == Shell::Bash { text.replace(FILES_AS_HOSTS, HOSTS) } else { text.into_owned() }
+    if shell == Shell::Bash {
+        text.replace(FILES_AS_HOSTS, HOSTS).replacen(PREVIOUS, PREVIOUS_OR_OPTION, 1)
+    } else {
+        text.into_owned()
+    }
 }
+
+const PREVIOUS: &str = "    prev=\"$3\"\n";
+/// bash takes the = of --option=value for a word of its own.
+const PREVIOUS_OR_OPTION: &str = "    prev=\"$3\"
+    [[ \"${cur}\" == \"=\" ]] && cur=\"\"
+    [[ \"${prev}\" == \"=\" ]] && prev=\"${COMP_WORDS[COMP_CWORD-2]}\"
+";
 
 const FILES_AS_HOSTS: &str = "                --host)
                     COMPREPLY=($(compgen -f \"${cur}\"))
 ";
 const HOSTS: &str = "                --host)
+                    local host=\"${cur##*,}\"
                     COMPREPLY=()
+                    compopt +o default +o bashdefault 2>/dev/null
                     if declare -F _known_hosts_real >/dev/null; then
-                        _known_hosts_real -a -- \"${cur##*,}\"
-                        COMPREPLY=(\"${COMPREPLY[@]/#/${cur%\"${cur##*,}\"}}\")
+                        _known_hosts_real -a -- \"${host}\"
+                    else
+                        host=\"${host#*@}\"
+                        COMPREPLY=($(compgen -W \"$(sed -n 's/^[[:space:]]*[Hh]ost[[:space:]=]\\{1,\\}//p' ~/.ssh/config 2>/dev/null |
+                            tr -s '[:space:]' '\\n' | grep -x '[[:alnum:]._-]\\{1,\\}')\" -- \"${host}\"))
                     fi
+                    COMPREPLY=(\"${COMPREPLY[@]/#/${cur%\"${host}\"}}\")
 ";
 
 /// Writes the manual page to standard output.
@@ -259,6 +279,8 @@ mod tests {
             let has_hosts =
                 ["_known_hosts_real", "_hosts", "__fish_print_hostnames"].iter().any(|hosts| text.contains(hosts));
             assert!(text.contains("diagnose") && has_hosts, "{shell}");
+            // What is changed of clap's text is still there to be changed.
+            assert_eq!(text.matches("COMP_CWORD-2").count(), usize::from(shell == Shell::Bash), "{shell}");
         }
         let page = manual_page(&Cli::command()).unwrap();
         assert!(page.contains("Examples:") && !page.contains("drain"), "{page}");

@@ -2,8 +2,11 @@
 //! changes its shape from version to version (`job_state` became a list in 23.11, `nodes` an object in 24.05).
 //! Formats: slurm.schedmd.com/scontrol.html, srun.html, gres.html; tried with 22.05.8 (2026-11-23).
 
+mod sampled;
+
 use std::collections::BTreeMap;
 
+pub use self::sampled::{most_sampled, sampled_argv};
 use super::name::{JobId, Partition};
 use super::{Allotment, Given, HostName, Slice, Unavailable, only_one};
 use crate::source::slurm::field;

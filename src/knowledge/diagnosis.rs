@@ -78,6 +78,9 @@ pub struct Diagnosis {
     pub matches: Vec<Match>,
     /// Why a failure that looks like one is `maybe` or `no`; null elsewhere.
     pub remark: Option<String>,
+    /// Names of machines that stand beside the decisive line, the nearest first. Each counts only for a machine that is known
+    /// by it: see `log::beside`.
+    pub beside: Internal<Vec<String>>,
     /// When the job failed, by the log's own time stamps; null where it has none.
     // By the stamp nearest to the decisive line, as local time where it names no time zone.
     pub crashed_at: Option<WallTime>,

@@ -20,7 +20,7 @@ use super::sign::{self, Sign};
 use super::stopped;
 use super::version::VersionRule;
 use crate::effort;
-use crate::log::{PastedLog, View};
+use crate::log::{PastedLog, View, beside};
 
 /// How many lines above its message a headline may stand.
 const HEADLINE: usize = 4;
@@ -321,6 +321,7 @@ fn answer(
         figures: places,
         matches: order.iter().map(|(_, finding)| matched(finding, log)).collect(),
         remark: leading.remark.clone(),
+        beside: beside::names(log, hit.line),
         crashed_at: clock::crashed_at(log, hit.line, now),
         crashed_at_if_utc: clock::crashed_at_if_utc(log, hit.line, now),
         run: Run { stage, told: tells.and_then(|tells| tells.cause).or(limit.map(|limit| limit.cause)), limit, ..run },

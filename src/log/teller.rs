@@ -284,12 +284,17 @@ fn rank_of_axes(axes: &str) -> Option<u64> {
 
 /// Whether a word before a colon may be a host's name, and not a thing that a program counts.
 fn may_be_host(word: &str) -> bool {
+    !is_counted(word) && !word.contains(".py") && !word.contains(".c")
+}
+
+/// Whether a word is one that programs count, with its number: `gpu0`, `layer-3`.
+pub(super) fn is_counted(word: &str) -> bool {
     const COUNTED: [&str; 17] = [
         "gpu", "cuda", "rocm", "vulkan", "device", "dev", "rank", "layer", "step", "epoch", "iter", "batch", "block",
         "shard", "cpu", "line", "loss",
     ];
     let stem = stem(word).to_ascii_lowercase();
-    !COUNTED.contains(&stem.trim_end_matches(['-', '_', '.'])) && !word.contains(".py") && !word.contains(".c")
+    COUNTED.contains(&stem.trim_end_matches(['-', '_', '.']))
 }
 
 /// A host's name without its digits.

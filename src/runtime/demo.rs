@@ -14,6 +14,7 @@ use crate::app::Msg;
 use crate::app::replay::Played;
 use crate::gpu::guard::{Signal, Viewer};
 use crate::gpu::{Device, GpuProcess, ProcessKey, Reading, Snapshot, accounts, recognise};
+use crate::hosts::{HostName, HostReading, Through, people};
 use crate::knowledge::diagnosis::Oom;
 use crate::platform::News;
 use crate::platform::processes::{Inspection, ProcessControl};
@@ -24,6 +25,11 @@ use crate::units::{Bytes, WallTime};
 
 /// The recording: a sample stream. Its machine dies of memory in its ninth second.
 const RECORDING: &str = include_str!("../../assets/demo.jsonl");
+
+/// A recording of another machine, which shows the same from beginning to end. Nothing is asked for it.
+const OTHER: (&str, &str) = ("gpu2", include_str!("../../assets/demo_gpu2.jsonl"));
+/// Whose processes are one's own.
+const USER: &str = "ada";
 
 /// The log of the run that died.
 const LOG: &str = include_str!("../../assets/demo.log");
@@ -98,6 +104,9 @@ impl DemoMachine {
                     let died = "Demo: the run ran out of memory again. Free more VRAM, or pick a fix that needs less.";
                     wakes.trouble(died);
                 }
+                if let Some(other) = other_machine() {
+                    wakes.tell(Msg::Host(Box::new(other)));
+                }
                 let is_heard = wakes.tell(Msg::Sample(Box::new(snapshot)));
                 if let Some(crash) = crash.filter(|crash| crash + 1 == tick) {
                     wakes.tell(Msg::Record(record_until(crash).map(Arc::new)));
@@ -136,7 +145,8 @@ impl DemoMachine {
         if state.again.is_some() || command.contains('\n') {
             return false;
         }
-        let Some(script) = command.find("train.py") else { return false };
+        // One that starts it on another machine changes nothing here.
+        let Some(script) = command.find("train.py").filter(|_| !command.starts_with("ssh ")) else { return false };
         let Some((mut row, now)) = state.recorded.clone().zip(state.now.as_ref()) else { return false };
         let arguments = command.get(script..).unwrap_or_default().trim();
         let known = row.command.known().map_or("", String::as_str);
@@ -171,16 +181,10 @@ impl DemoMachine {
     }
 
     /// The recorded moment as if it were now, without what was ended.
-    fn at_present(&self, mut snapshot: Snapshot) -> Snapshot {
-        let now = jiff::Timestamp::now();
-        let shift = now.duration_since(snapshot.taken_at.0);
-        snapshot.taken_at = WallTime(now);
+    fn at_present(&self, snapshot: Snapshot) -> Snapshot {
+        let mut snapshot = as_if_now(snapshot);
         let mut state = self.state();
         for device in &mut snapshot.devices {
-            for row in &mut device.processes {
-                row.started_at =
-                    row.started_at.clone().map(|then| WallTime(then.0.saturating_add(shift).unwrap_or(then.0)));
-            }
             without(device, &state.ended);
             if let Some(again) = &state.again
                 && again.device == device.index
@@ -198,6 +202,28 @@ impl DemoMachine {
         let mut rows = state.now.as_ref()?.devices.iter().flat_map(|device| &device.processes);
         rows.find(|row| row.pid == pid && row.key().is_some_and(|key| !state.ended.contains(&key))).cloned()
     }
+}
+
+/// A recorded reading with its times moved to now.
+fn as_if_now(mut snapshot: Snapshot) -> Snapshot {
+    let now = jiff::Timestamp::now();
+    let shift = now.duration_since(snapshot.taken_at.0);
+    snapshot.taken_at = WallTime(now);
+    for row in snapshot.devices.iter_mut().flat_map(|device| &mut device.processes) {
+        row.started_at = row.started_at.clone().map(|then| WallTime(then.0.saturating_add(shift).unwrap_or(then.0)));
+    }
+    snapshot
+}
+
+/// The other machine as it is at every moment of the demo, as if it had been reached.
+fn other_machine() -> Option<HostReading> {
+    let (name, recording) = OTHER;
+    let (header, reading) = recording.split_once('\n')?;
+    let Ok(News::Header(header)) = News::parse(header.as_bytes(), true) else { return None };
+    let Ok(News::Snapshot(snapshot)) = News::parse(reading.trim_end().as_bytes(), false) else { return None };
+    let seen = Ok((Box::new(as_if_now(*snapshot)), None));
+    let reading = HostReading::new(name.parse::<HostName>().ok()?, Through::Ssh, seen);
+    Some(people::with_short_commands(HostReading { boot_id: header.boot_id, ..reading }, USER))
 }
 
 fn row_of(snapshot: &Snapshot, pid: u32) -> Option<&GpuProcess> {
@@ -320,6 +346,18 @@ mod tests {
         again.began = WallTime(again.began.0 - Duration::from_secs(60));
         drop(state);
         machine.at_present(last.clone())
+    }
+
+    #[test]
+    fn the_other_machine_has_room_for_the_run_and_nothing_of_it_happens_here() {
+        let other = other_machine().unwrap();
+        let seen = other.snapshot().unwrap();
+        let has_room =
+            |device: &Device| device.processes.is_empty() && device.memory.free_bytes.value() > Some(NEEDS.0);
+        assert!(other.boot_id.is_some() && seen.devices.iter().any(has_room), "{seen:?}");
+        assert!(seen.everybody().all(|process| !process.command.known().unwrap().contains("--")), "other people's");
+        let (machine, _) = after_the_crash();
+        assert!(!machine.start("ssh -t gpu2 'python train.py --batch 8'"));
     }
 
     #[test]

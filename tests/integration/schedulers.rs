@@ -74,6 +74,7 @@ fn a_running_job_is_read_from_inside_on_each_of_its_nodes() {
          *) echo 'slurmstepd: error: execve(): oomdoctor: No such file or directory' >&2; exit 2;; esac"
     );
     let home = slurm(&srun);
+    home.program("sstat", "echo '7.extern|0|gpu01|0'; echo '7.batch|2048000K|gpu02|0'; echo '7.0|||'");
     let all = hosts(&home, &["--job", "7", "--slurm"]);
     assert_eq!(all.len(), 2, "{all:#?}");
     let (read, missing) = (host(&all, "gpu01"), host(&all, "gpu02"));
@@ -83,6 +84,9 @@ fn a_running_job_is_read_from_inside_on_each_of_its_nodes() {
     assert_eq!(given["gpus"], 1);
     assert_eq!(given["devices"], json!(["1"]));
     assert_eq!(read["allotment"]["given"], 1);
+    let sampled = |host: &Value| host["allotment"]["given_to"][0]["sampled_ram"].clone();
+    assert_eq!(sampled(missing), json!({"bytes": 2_048_000_u64 << 10, "step": "7.batch", "task": 0}));
+    assert!(sampled(read).is_null(), "it is the other node's");
     assert!(missing["snapshot"].is_null() && missing["unavailable"].as_str().unwrap().contains("not installed"));
     let asked = fs::read_to_string(home.at("asked")).unwrap();
     assert!(asked.lines().all(|line| line.contains("--overlap") && line.contains("--jobid=7")), "{asked}");

@@ -48,6 +48,8 @@ MpiDefault=none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 AccountingStorageType=accounting_storage/none
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=1
 GresTypes=gpu
 ReturnToService=2
 MailProg=/bin/true
@@ -106,6 +108,9 @@ ask "'slurm:$job' in hosts['gpu01']['snapshot']['seen_from']" --job "$job"
 ask "[hosts['gpu01']['allotment']['given_to'][0][key] for key in ('source', 'name', 'user', 'gpus', 'devices', 'output')] == ['slurm:$job', 'train me', 'root', 1, ['0'], '/tmp/train me-$job.out']" --job "$job"
 ask 'hosts["gpu01"]["allotment"]["given_indices"] == [0]' --slurm
 ask 'len(hosts) == 3 and hosts["gpu01"]["snapshot"] and hosts["gpu01"]["allotment"]["given_to"]' --slurm --job "$job"
+until_true eval "sstat -a -n -P -j $job -o MaxRSS | grep -q '[1-9]'"
+ask "hosts['gpu01']['allotment']['given_to'][0]['sampled_ram']['bytes'] > 2**16" --job "$job"
+ask "hosts['gpu01']['allotment']['given_to'][0]['sampled_ram']['step'].startswith('$job.')" --slurm --job "$job"
 time "$program" ps --job "$job"
 
 echo "== a job without oomdoctor on its node"

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crossterm::event::{KeyCode, KeyEvent};
 
 use super::{Body, Hint, Item, Line, Outcome, Overlay, covered};
-use crate::advice::other_machine::first_failed_host;
+use crate::advice::other_machine;
 use crate::app::action::Action;
 use crate::app::keymap::Keymap;
 use crate::app::layout::{page_height, page_width};
@@ -91,17 +91,21 @@ impl Machines {
         rows
     }
 
-    fn headings(&self) -> Line {
+    fn headings(&self, names: usize) -> Line {
         let mut headings = HEADINGS.map(str::to_owned);
         if let Some(sorted) = headings.get_mut(self.sorted.column()) {
             *sorted = format!("[{sorted}]");
         }
-        Line::Text(Tone::Quiet, format!("  {}", in_columns(&headings)))
+        Line::Text(Tone::Quiet, format!("  {}", in_columns(&headings, names)))
     }
 }
 
-/// Columns of a machine's name; longer ones are cut.
-const NAME: usize = 12;
+/// The fewest columns of a machine's name, and the most where the screen has room for them; longer ones are cut.
+const NAME: (usize, usize) = (12, 32);
+/// What the other columns take, with the mark of the list in front.
+const OTHER_COLUMNS: usize = 60;
+/// The mark of the machine on which the log says that its run failed.
+const OF_THE_LOG: &str = "log";
 const HEADINGS: [&str; 6] = ["machine", "GPUs", "free", "most on GPU", "idle", "read"];
 /// Lines of what is to be known of the selected machine.
 const MOST_DETAILS: usize = 4;
@@ -112,19 +116,21 @@ impl Overlay for Machines {
     }
 
     fn body(&self, model: &Model) -> Body {
-        let here = Item { key: None, words: row_of_home(model) };
         let rows = self.rows(model);
+        let names = name_width(&rows, page_width(model.size));
+        let here = Item { key: None, words: row_of_home(model, names) };
         let named = model.machine_of_the_log().map(|host| &host.told.name);
-        let others = rows.iter().map(|host| item(model, host, named == Some(&host.told.name)));
+        let others = rows.iter().map(|host| item(model, host, names, named == Some(&host.told.name)));
         let items = std::iter::once(here).chain(others).collect();
         let selected = model.overlay.as_ref().and_then(|open| rows.get(open.at.checked_sub(1)?));
         let width = page_width(model.size);
         // The window keeps its height while the selection moves.
-        let height = rows.iter().map(|host| details(host, width).len()).max().unwrap_or_default();
-        let mut below = selected.map(|host| details(host, width)).unwrap_or_default();
+        let details_of = |host: &Host| details(host, named == Some(&host.told.name), width);
+        let height = rows.iter().map(|host| details_of(host).len()).max().unwrap_or_default();
+        let mut below = selected.map(|host| details_of(host)).unwrap_or_default();
         below.resize(height, Line::Text(Tone::Quiet, String::new()));
         let most_shown = page_height(model.size).saturating_sub(height + 1).max(1);
-        Body::List { above: vec![self.headings()], items, if_empty: "", most_shown, below }
+        Body::List { above: vec![self.headings(names)], items, if_empty: "", most_shown, below }
     }
 
     fn hints(&self, _model: &Model) -> Vec<Hint> {
@@ -163,9 +169,10 @@ impl Machines {
     }
 }
 
-/// Why the machine has no reading and what its scheduler says, whole, as far as there is room.
-fn details(host: &Host, width: usize) -> Vec<Line> {
+/// What the mark of the log means, why the machine has no reading and what its scheduler says, whole, as far as there is room.
+fn details(host: &Host, is_named: bool, width: usize) -> Vec<Line> {
     let name = &host.told.name;
+    let mark = is_named.then(|| format!("{name}: the log says that its run failed there"));
     let why = host.down().map(|why| format!("{name}: {}", harmless(&why.to_string())));
     let allotment = host.told.allotment.as_ref();
     let given = allotment.into_iter().flat_map(|all| &all.given_to).map(ToString::to_string);
@@ -173,30 +180,37 @@ fn details(host: &Host, width: usize) -> Vec<Line> {
         let texts: Vec<String> = std::iter::once(all.in_words()).chain(given).collect();
         format!("{name}: {}", texts.join("; "))
     });
-    let lines = why.into_iter().chain(scheduler).flat_map(|text| wrapped(&text, width));
+    let lines = mark.into_iter().chain(why).chain(scheduler).flat_map(|text| wrapped(&text, width));
     lines.take(MOST_DETAILS).map(|text| Line::Text(Tone::Quiet, text)).collect()
 }
 
-fn row_of_home(model: &Model) -> String {
-    let home = model.hosts.away.as_ref().map_or(&model.feed, |away| &away.home);
-    let figures = home.latest.as_deref().map(|snapshot| summary(snapshot, &home.history));
-    row("this machine", figures, age(model, home.received))
+/// The columns that names take: as many as the longest needs, where the other columns leave them.
+fn name_width(rows: &[&Host], width: usize) -> usize {
+    let longest = rows.iter().map(|host| host.told.name.as_str().chars().count()).max().unwrap_or_default();
+    let (fewest, most) = NAME;
+    longest.min(width.saturating_sub(OTHER_COLUMNS)).clamp(fewest, most)
 }
 
-fn item(model: &Model, host: &Host, is_named: bool) -> Item {
+fn row_of_home(model: &Model, names: usize) -> String {
+    let home = model.hosts.away.as_ref().map_or(&model.feed, |away| &away.home);
+    let figures = home.latest.as_deref().map(|snapshot| summary(snapshot, &home.history));
+    row("this machine", names, figures, age(model, home.received))
+}
+
+fn item(model: &Model, host: &Host, names: usize, is_named: bool) -> Item {
     let name = host.told.name.as_str();
+    let mark = is_named.then(|| OF_THE_LOG.to_owned());
     let allotment = host.told.allotment.as_ref().map(Allotment::in_words);
-    let words = match (host.summary(), host.down(), allotment) {
-        (None, _, Some(given)) => format!("{}{given}", padded(name, NAME)),
-        (None, Some(why), None) => format!("{}({})", padded(name, NAME), harmless(&why.to_string())),
-        (figures, why, given) => {
-            let why = why.map(|why| format!("({})", harmless(&why.to_string())));
-            let row = row(name, figures, age(model, host.received));
-            [Some(row), given, why].into_iter().flatten().collect::<Vec<_>>().join("  ")
-        }
+    // What to do about it stands below the table.
+    let why = host.down().map(|why| format!("({})", harmless(&why.why)));
+    let figures = host.summary();
+    let parts = if figures.is_none() && (why.is_some() || allotment.is_some()) {
+        let what = allotment.or(why).unwrap_or_default();
+        [Some(format!("{}{what}", padded(name, names))), mark, None, None]
+    } else {
+        [Some(row(name, names, figures, age(model, host.received))), mark, allotment, why]
     };
-    let words = if is_named { format!("{words}  log") } else { words };
-    Item { key: None, words }
+    Item { key: None, words: parts.into_iter().flatten().collect::<Vec<_>>().join("  ") }
 }
 
 /// How long ago a reading came, in seconds.
@@ -216,35 +230,46 @@ fn summary(snapshot: &Snapshot, history: &History) -> Summary {
     Summary::of(snapshot, |device, process| Activity::of(Some(history), Some(device), process))
 }
 
-fn row(name: &str, summary: Option<Summary>, age_seconds: Option<u64>) -> String {
+fn row(name: &str, names: usize, summary: Option<Summary>, age_seconds: Option<u64>) -> String {
     let Some(Summary { gpus, free, most, idle }) = summary else {
-        return format!("{}(no reading yet)", padded(name, NAME));
+        return format!("{}(no reading yet)", padded(name, names));
     };
     let age = age_seconds.map_or_else(|| "?".to_owned(), |age| format!("{age} s"));
     let (free, most) = match gpus {
         0 => ("-".to_owned(), "-".to_owned()),
         _ => (free.to_string(), most.map_or_else(|| "?".to_owned(), |(free, index)| format!("{free} on {index}"))),
     };
-    in_columns(&[name.to_owned(), gpus.to_string(), free, most, idle.in_words(", ", "-"), age])
+    in_columns(&[name.to_owned(), gpus.to_string(), free, most, idle.in_words(", ", "-"), age], names)
 }
 
-fn in_columns(cells: &[String; 6]) -> String {
+fn in_columns(cells: &[String; 6], names: usize) -> String {
     let [name, gpus, free, most, idle, age] = cells;
-    let name = padded(name, NAME);
+    let name = padded(name, names);
     format!("{name}{gpus:>4}  {free:>10}  {most:<13}  {idle:<12}  {age}")
 }
 
 fn padded(name: &str, width: usize) -> String {
     let name = harmless(name);
-    let cut: String = name.chars().take(width).collect();
-    format!("{cut:<width$}  ")
+    if name.chars().count() <= width {
+        return format!("{name:<width$}  ");
+    }
+    let cut: String = name.chars().take(width.saturating_sub(1)).collect();
+    format!("{cut}…  ")
 }
 
 impl Model {
     /// Which of the machines the log names as the one on which it failed first.
     fn machine_of_the_log(&self) -> Option<&Host> {
-        let host = first_failed_host(self.input.diagnosis.as_ref()?)?;
-        self.hosts.all.iter().find(|known| known.told.is_called(host))
+        other_machine::failed_on(self.input.diagnosis.as_ref()?, &self.hosts.all, |host| &host.told)
+    }
+
+    /// How the machine is opened on which the log's run failed, where it was read and is not on the screen.
+    pub(crate) fn way_to_the_logs_machine(&self) -> Option<String> {
+        let host = self.machine_of_the_log().filter(|host| host.latest.is_some())?;
+        let name = &host.told.name;
+        let is_open = self.hosts.away.as_ref().is_some_and(|away| away.name == *name);
+        let key = self.key(Action::Machines);
+        (!is_open).then(|| format!("The log is from {name}: {key} and Enter open that machine."))
     }
 }
 

@@ -138,6 +138,28 @@ fn what_was_marked_on_this_machine_is_not_marked_on_another_one() {
     assert!(session.model.processes.marked.is_empty());
 }
 
+#[test]
+fn a_log_with_the_prefix_of_a_machine_leads_to_that_machine_and_the_name_of_a_device_does_not() {
+    let with_prefix = |prefix: &str| {
+        let mut session = Session::new();
+        session.sample(vec![]);
+        session.send(told("gpu1", Some("other"), machine(0, vec![process(77, Bytes::gib(20))])));
+        let lines: String = torch_log().lines().map(|line| format!("{prefix}{line}\n")).collect();
+        session.paste(&lines);
+        session
+    };
+    let names_it = |session: &Session| session.model.under_the_verdict(76).iter().any(|line| line.contains("gpu1"));
+    let mut session = with_prefix("gpu1: ");
+    assert!(names_it(&session), "{:?}", session.model.under_the_verdict(76));
+    session.keys("M");
+    session.read();
+    session.press(KeyCode::Enter);
+    assert_eq!(pids(&session), [77], "it is the selected one");
+    assert!(!names_it(&session), "it is on the screen");
+    assert!(!names_it(&with_prefix("GPU1: ")));
+    assert!(!names_it(&with_prefix("gpu2: ")));
+}
+
 /// A machine on which nobody uses the GPU, which counts as unused after it was watched for a while.
 fn unused(session: &mut Session, name: &str) {
     for second in [0, 30] {

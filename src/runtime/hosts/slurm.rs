@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use super::sampled::sampled;
 use crate::hosts::name::{JobId, Partition};
 use crate::hosts::slurm::{
-    Job, Node, all_jobs_argv, job_argv, jobs, nodes, nodes_argv, note_jobs, partition_argv, partition_state, said_by,
-    sample_argv, why_no_step,
+    Job, Node, all_jobs_argv, job_argv, jobs, most_sampled, nodes, nodes_argv, note_jobs, partition_argv,
+    partition_state, said_by, sample_argv, sampled_argv, why_no_step,
 };
 use crate::hosts::{Allotment, Asked, Given, HostName, HostReading, Through, Unavailable};
 use crate::platform::Sampling;
@@ -17,6 +17,8 @@ use crate::runtime::commands::{Failure, whole};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// A step is started and reads twice within this time.
 const STEP: Duration = Duration::from_secs(15);
+/// All tasks of a job are asked for their memory within this time.
+const SAMPLED: Duration = Duration::from_secs(4);
 /// So many nodes of a job are looked into; each needs a step of its own.
 const MOST_STEPS: usize = 64;
 /// So many steps run at once.
@@ -100,7 +102,8 @@ fn ask(argv: &[String], due: Instant) -> Result<String, Unavailable> {
 
 /// The nodes of a running job, each read from inside of the job.
 fn look_into(job: &JobId, listed: &[Node], sampling: &Sampling) -> Result<Vec<HostReading>, Unavailable> {
-    let running = jobs(job, &ask(&job_argv(job), Instant::now() + PATIENCE)?)?;
+    let mut running = jobs(job, &ask(&job_argv(job), Instant::now() + PATIENCE)?)?;
+    note_sampled(&mut running);
     let steps: Vec<(&Job, &HostName, &Given)> =
         running.iter().flat_map(|job| job.nodes.iter().map(move |(node, given)| (job, node, given))).collect();
     let mut readings = Vec::new();
@@ -120,6 +123,18 @@ fn look_into(job: &JobId, listed: &[Node], sampling: &Sampling) -> Result<Vec<Ho
         reading.allotment = Some(of_node.unwrap_or_else(Allotment::unknown).given_to_only((*given).clone()));
     }
     Ok(readings)
+}
+
+/// Notes the system memory that Slurm sampled of jobs. Where it tells none, as of others' jobs, nothing is missing.
+fn note_sampled(running: &mut [Job]) {
+    let due = Instant::now() + SAMPLED;
+    for job in running.iter_mut().take(MOST_STEPS) {
+        let Ok(printed) = ask(&sampled_argv(&job.id), due) else { continue };
+        let Some((name, sampled)) = most_sampled(&printed) else { continue };
+        if let Some((_, given)) = job.nodes.iter_mut().find(|(node, _)| node.as_str() == name) {
+            given.sampled_ram = Some(sampled);
+        }
+    }
 }
 
 fn read_step(job: &JobId, node: &HostName, sampling: &Sampling) -> HostReading {
