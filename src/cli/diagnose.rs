@@ -39,6 +39,7 @@ use crate::runtime::files::read_all;
 use crate::runtime::reader::{Awaited, Telling, named_pipe, open};
 use crate::runtime::{allocations, hosts, last, sources};
 use crate::source::SourceId;
+use crate::source::region::log_of;
 use crate::text::harmless;
 use crate::units::WallTime;
 
@@ -237,7 +238,10 @@ impl DiagnoseArgs {
             None => read(self.file.as_deref(), &telling)?,
         };
         let what = what_else(&bytes);
-        let log = PastedLog::from_bytes(bytes);
+        let log = match &self.from {
+            Some(id) => log_of(base, id.kind, bytes),
+            None => PastedLog::from_bytes(bytes),
+        };
         if log.is_binary() {
             let what = what.unwrap_or("binary data");
             return Err(format!("this is {what}, not a log; give the text that your program printed"));
