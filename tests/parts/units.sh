@@ -76,5 +76,5 @@ assert other["oom"] == "no", other
 assert silent["oom"] is None and silent["unreadable_reason"], silent
 P
 "$program" diagnose --no-live --json --from user-unit:train.service > "$folder/diagnosis.json"
-grep -q '"oom": "yes"' "$folder/diagnosis.json"
+python3 -c "import json, sys; found = json.load(open(sys.argv[1])); assert found['oom'] == 'yes', found" "$folder/diagnosis.json"
 echo "units: all as it should be"
