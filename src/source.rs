@@ -6,8 +6,9 @@ mod containers;
 pub mod files;
 mod panes;
 pub mod places;
+pub mod region;
 pub(crate) mod slurm;
-mod systemd;
+pub mod systemd;
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -45,6 +46,7 @@ use crate::units::WallTime;
 pub enum Kind {
     Tmux,
     Screen,
+    Kitty,
     Docker,
     Podman,
     Pod,
@@ -59,6 +61,16 @@ impl Kind {
     /// Whether asking it contacts something that may be on another machine.
     pub fn is_beyond_this_machine(self) -> bool {
         matches!(self, Kind::Pod | Kind::Slurm)
+    }
+
+    /// Whether it is a terminal, which shows more than one command.
+    pub fn is_pane(self) -> bool {
+        matches!(self, Kind::Tmux | Kind::Screen | Kind::Kitty)
+    }
+
+    /// Whether it belongs to a person's session: root, through sudo, asks for it as the person who called sudo.
+    pub fn is_of_a_session(self) -> bool {
+        self.is_pane() || matches!(self, Kind::UserUnit)
     }
 }
 
@@ -196,6 +208,15 @@ pub fn rank(found: &mut [Looked]) {
     });
 }
 
+/// The person who called sudo: their places are looked at, and only read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    pub uid: u32,
+    pub gid: u32,
+    /// `None` where /etc/passwd does not list the person.
+    pub home: Option<PathBuf>,
+}
+
 /// What decides which places there are: variables, folders and who asks.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
@@ -205,6 +226,10 @@ pub struct Surroundings {
     pub folder: PathBuf,
     /// The person's user id; `None` on systems without.
     pub uid: Option<u32>,
+    /// Who called sudo, where this program is root's because of it.
+    pub caller: Option<Caller>,
+    /// This process and those above it, where that is known.
+    pub lineage: Vec<u32>,
     /// The context that Docker's own settings name.
     pub docker_context: Option<String>,
     /// Whether Podman has been used: asking it would begin its storage.
@@ -213,8 +238,19 @@ pub struct Surroundings {
 }
 
 /// The variables that lead to a place.
-pub const VARIABLES: [&str; 8] =
-    ["TMUX", "TMUX_PANE", "STY", "WINDOW", "DOCKER_HOST", "DOCKER_CONTEXT", "CONTAINER_HOST", "CONTAINER_CONNECTION"];
+pub const VARIABLES: [&str; 11] = [
+    "TMUX",
+    "TMUX_PANE",
+    "STY",
+    "WINDOW",
+    "KITTY_WINDOW_ID",
+    "KITTY_LISTEN_ON",
+    "SSH_CONNECTION",
+    "DOCKER_HOST",
+    "DOCKER_CONTEXT",
+    "CONTAINER_HOST",
+    "CONTAINER_CONNECTION",
+];
 
 impl Surroundings {
     /// The variable, if it is set and not empty.

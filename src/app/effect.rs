@@ -39,6 +39,8 @@ pub enum Effect {
         /// The log as pasted.
         text: String,
         snapshots: Vec<PathBuf>,
+        /// It is all that a terminal's pane shows: only the command that failed is read.
+        is_a_pane: bool,
     },
     /// Read this log of a run that worked and answer with `Msg::RunThatWorked`.
     ReadLogThatWorked(String),

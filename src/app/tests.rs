@@ -251,7 +251,7 @@ impl Session {
         let base = &*BASE;
         for effect in std::mem::take(&mut self.effects) {
             let (generation, text, snapshots) = match effect {
-                Effect::ReadLog { generation, text, snapshots } => (generation, text, snapshots),
+                Effect::ReadLog { generation, text, snapshots, .. } => (generation, text, snapshots),
                 Effect::ReadLogThatWorked(text) => {
                     let run = base.run_that_worked(&PastedLog::new(text)).map_err(str::to_owned);
                     self.send(Msg::RunThatWorked(Box::new(run)));

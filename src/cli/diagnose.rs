@@ -40,6 +40,7 @@ use crate::runtime::files::read_all;
 use crate::runtime::reader::{Awaited, Telling, named_pipe, open};
 use crate::runtime::{allocations, hosts, last, rotated, sources};
 use crate::source::SourceId;
+use crate::source::region::log_of;
 use crate::text::harmless;
 use crate::units::WallTime;
 
@@ -271,7 +272,10 @@ impl DiagnoseArgs {
             (None, false) => read_as_one(&self.logs(), telling)?,
         };
         let what = what_else(&bytes);
-        let log = PastedLog::from_bytes(bytes);
+        let log = match &self.from {
+            Some(id) => log_of(base, id.kind, bytes),
+            None => PastedLog::from_bytes(bytes),
+        };
         if log.is_binary() {
             let what = what.unwrap_or("binary data");
             return Err(format!("this is {what}, not a log; give the text that your program printed"));

@@ -79,8 +79,8 @@ Examples:
   oomdoctor diagnose --from tmux:%3        read what it lists
   oomdoctor sources --json | jq -r '.sources[0].id'
 
-Only your own logs are read. Exit code: 0 if one shows that memory ran out, 1 if
-none does.";
+Only your own logs are read; of a terminal pane, only the command that failed.
+Exit code: 0 if one shows that memory ran out, 1 if none does.";
 
 pub(super) const SAMPLE: &str = "\
 Examples:

@@ -14,9 +14,9 @@ use super::settings::Global;
 use crate::gpu::SCHEMA;
 use crate::knowledge::KnowledgeBase;
 use crate::knowledge::diagnosis::Oom;
-use crate::log::PastedLog;
 use crate::runtime::reader::Telling;
 use crate::runtime::sources::{self, Found};
+use crate::source::region::log_of;
 use crate::source::{Kind, Looked, SourceId};
 use crate::text::harmless;
 use crate::units::WallTime;
@@ -67,7 +67,7 @@ pub(super) fn run(global: &Global, asked: &SourcesArgs) -> ExitCode {
 }
 
 fn judge(base: &KnowledgeBase, looked: &mut Looked, (bytes, _): Found) {
-    let log = PastedLog::from_bytes(bytes);
+    let log = log_of(base, looked.kind, bytes);
     if log.is_binary() {
         looked.unreadable_reason = Some("it is not text".to_owned());
         return;

@@ -97,6 +97,18 @@ pub(crate) fn own_uid() -> Option<u32> {
     Some(rustix::process::geteuid().as_raw())
 }
 
+/// Whether a file belongs to this user.
+pub(crate) fn is_of(there: &Metadata, uid: u32) -> bool {
+    there.uid() == uid
+}
+
+/// Runs a command as another user, without any of this one's groups.
+pub(crate) fn run_as(command: &mut Command, uid: u32, gid: u32) {
+    use std::os::unix::process::CommandExt;
+    // The standard library empties the list of groups where root changes the user.
+    command.uid(uid).gid(gid);
+}
+
 /// This program.
 pub(crate) fn own_program() -> io::Result<PathBuf> {
     system::own_program()

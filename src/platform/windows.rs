@@ -143,6 +143,12 @@ pub(crate) fn own_uid() -> Option<u32> {
     None
 }
 
+pub(crate) fn is_of(_: &Metadata, _: u32) -> bool {
+    false
+}
+
+pub(crate) fn run_as(_: &mut Command, _: u32, _: u32) {}
+
 pub(crate) fn own_program() -> io::Result<PathBuf> {
     std::env::current_exe()
 }

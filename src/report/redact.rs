@@ -17,6 +17,11 @@ use aho_corasick::AhoCorasick;
 use self::names::{HOST, TABLE, USER, is_machine, is_own, is_telling};
 use self::table::{group, group_or_empty};
 
+/// The text without tokens and passwords, with the names of people and machines as they are.
+pub fn without_secrets(text: &str) -> String {
+    secrets::left_out(text)
+}
+
 /// The names that are known before any text is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
@@ -64,7 +69,7 @@ impl Names {
 
     /// The text without these names, and without tokens, passwords, home folders and addresses.
     pub fn redacted(&self, text: &str) -> String {
-        let mut text = urls::left_out(&secrets::left_out(text));
+        let mut text = urls::left_out(&without_secrets(text));
         text = TABLE.homes.replace(&text, |found| {
             let at = found.get(0)?.start();
             let rest = group(found, "rest").unwrap_or_else(|| group_or_empty(found, "rest2"));

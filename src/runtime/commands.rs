@@ -12,6 +12,7 @@ pub(super) use follow::{End, Next, follow};
 use super::files::read_all;
 use super::reader::Telling;
 use crate::platform::here;
+use crate::source::Caller;
 
 /// A command's output is read up to this size.
 const MOST_PRINTED: u64 = 64 << 20;
@@ -54,21 +55,40 @@ impl From<io::Error> for Failure {
 }
 
 /// Runs a command without a shell and without input, and keeps of a huge output what matters. It is ended at the deadline.
-pub(super) fn run(argv: &[String], merges: bool, due: Instant, telling: &Telling) -> Result<Said, Failure> {
-    run_until(command_of(argv)?, merges, due, |output| read_all(output, |block| telling.may_matter(block)))
+pub(super) fn run(
+    argv: &[String],
+    merges: bool,
+    due: Instant,
+    telling: &Telling,
+    by: Option<&Caller>,
+) -> Result<Said, Failure> {
+    run_until(command_of(argv, by)?, merges, due, |output| read_all(output, |block| telling.may_matter(block)))
 }
 
 /// The same for an output that is of no use in parts. The program reads it, not the person, so its times are in UTC.
 pub(super) fn whole(argv: &[String], due: Instant) -> Result<Said, Failure> {
-    let mut command = command_of(argv)?;
+    whole_by(argv, due, None)
+}
+
+/// The same as the person who called sudo, if one is given.
+pub(super) fn whole_by(argv: &[String], due: Instant, by: Option<&Caller>) -> Result<Said, Failure> {
+    let mut command = command_of(argv, by)?;
     command.env("TZ", "UTC");
     run_until(command, false, due, all_of)
 }
 
-fn command_of(argv: &[String]) -> Result<Command, Failure> {
+fn command_of(argv: &[String], by: Option<&Caller>) -> Result<Command, Failure> {
     let (program, arguments) = argv.split_first().ok_or(Failure::NotInstalled)?;
     let mut command = Command::new(program);
     command.args(arguments);
+    if let Some(Caller { uid, gid, home }) = by {
+        here::run_as(&mut command, *uid, *gid);
+        // Where the person's session has its sockets.
+        command.env("XDG_RUNTIME_DIR", format!("/run/user/{uid}")).env_remove("DBUS_SESSION_BUS_ADDRESS");
+        home.iter().for_each(|home| {
+            command.env("HOME", home);
+        });
+    }
     Ok(command)
 }
 

@@ -2,6 +2,7 @@
 //! `oomdoctor report`. Its first line is the story in JSON, the rest the log as it came. Its owner's alone, replaced
 //! as a whole, and never a condition of anything: what can't be written costs one line on the screen.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -11,6 +12,8 @@ use std::{fs, thread};
 use super::wake::{Tell, Wake};
 use crate::app::last::{Kept, Story};
 use crate::platform::{here, regular};
+use crate::report::redact::without_secrets;
+use crate::source::SourceId;
 
 const FILE: &str = "last.log";
 /// Kept of a log's beginning and of its end, where it is larger than both.
@@ -70,7 +73,9 @@ impl Drop for Shelf {
 pub(crate) fn write(folder: &Path, story: &Story, log: &str) -> io::Result<()> {
     here::make_private_folder(folder)?;
     // If two programs write at once, the later one's file stays.
-    let (head, tail) = ends(log);
+    // The log of a place has what was typed beside the failure; it was not chosen line by line as a paste is.
+    let log = if story.origin.parse::<SourceId>().is_ok() { without_secrets(log).into() } else { Cow::Borrowed(log) };
+    let (head, tail) = ends(&log);
     regular::replace(&folder.join(FILE), |file| {
         serde_json::to_writer(&mut *file, story)?;
         file.write_all(b"\n")?;
@@ -151,6 +156,18 @@ mod tests {
             assert_eq!(read(Some(&folder), true).unwrap(), (story(), log.to_owned()));
         }
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn secrets_of_a_found_log_are_not_kept_and_those_of_a_paste_are_the_persons_choice() {
+        let root = tempfile::tempdir().unwrap();
+        let log = "$ HF_TOKEN=hf_abcdefghijklmnopqrstuvwxyz012345 python train.py\nMemoryError\n";
+        for (origin, is_kept) in [("tmux:%3", false), ("docker:trainer", false), ("crash.log", true)] {
+            write(root.path(), &Story { origin: origin.into(), ..story() }, log).unwrap();
+            let (_, kept) = read(Some(root.path()), true).unwrap();
+            assert_eq!(kept.contains("hf_abc"), is_kept, "{origin}: {kept}");
+            assert!(kept.contains("python train.py\nMemoryError"), "{kept}");
+        }
     }
 
     #[test]

@@ -51,8 +51,9 @@ impl Outside {
         match effect {
             Effect::ReadLogThatWorked(text) => self.reader.ask(Job::Worked(text)),
             Effect::ReadProgress { path, from } => self.reader.ask(Job::Progress(path, from)),
-            Effect::ReadLog { generation, text, snapshots } => {
-                self.reader.ask(Job::Log { generation, text: Written::Text(text), snapshots });
+            Effect::ReadLog { generation, text, snapshots, is_a_pane } => {
+                let text = if is_a_pane { Written::Pane(text) } else { Written::Text(text) };
+                self.reader.ask(Job::Log { generation, text, snapshots });
             }
             Effect::ReadFile { generation, path, snapshots } => {
                 self.reader.ask(Job::Log { generation, text: Written::File(path), snapshots });

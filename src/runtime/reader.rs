@@ -27,6 +27,7 @@ use crate::knowledge::run::Run;
 use crate::knowledge::{KnowledgeBase, Words};
 use crate::log::PastedLog;
 use crate::platform::{here, regular};
+use crate::source::region::of_the_failure;
 use crate::text::harmless;
 use crate::units::WallTime;
 
@@ -52,6 +53,8 @@ const WARM_UP: &str = "RuntimeError: CUDA out of memory. Tried to allocate 1.00 
 /// Where a log is.
 pub(crate) enum Written {
     Text(String),
+    /// All that a terminal's pane shows, of which only the command that failed is read.
+    Pane(String),
     File(PathBuf),
 }
 
@@ -207,7 +210,7 @@ fn work(base: &KnowledgeBase, telling: &Telling, (desk, rings): &Jobs, wakes: &S
                 Err(error) => Msg::Trouble(format!("{} can't be read: {error}", path.display())),
             },
             Job::Log { generation, text, snapshots } => {
-                match Subject::of(&text, &snapshots, telling).map(|subject| read(base, generation, subject)) {
+                match Subject::of(base, &text, &snapshots, telling).map(|subject| read(base, generation, subject)) {
                     Ok(read) => {
                         if let Some(found) = beside(&text, &snapshots, &read) {
                             wakes.tell(found);
@@ -292,7 +295,11 @@ impl<F: Fn()> Read for Awaited<F> {
 
 /// A file's log, shortened where it is huge, and when it was last written.
 pub(crate) fn open(path: &Path, telling: &Telling) -> io::Result<(Vec<u8>, Option<WallTime>)> {
-    let file = open_log(path)?;
+    read_opened(open_log(path)?, telling)
+}
+
+/// The same for a file that is open.
+pub(crate) fn read_opened(file: File, telling: &Telling) -> io::Result<(Vec<u8>, Option<WallTime>)> {
     let written = file.metadata().and_then(|metadata| metadata.modified()).ok();
     let written = written.and_then(|time| jiff::Timestamp::try_from(time).ok()).map(WallTime);
     Ok((read_file(file, |block| telling.may_matter(block))?, written))
@@ -307,10 +314,14 @@ struct Subject {
 
 impl Subject {
     /// Reads the log, which may be a memory snapshot itself: then the error that it recorded is the log.
-    fn of(text: &Written, snapshots: &[PathBuf], telling: &Telling) -> Result<Subject, String> {
+    fn of(base: &KnowledgeBase, text: &Written, snapshots: &[PathBuf], telling: &Telling) -> Result<Subject, String> {
         let filled = allocations::of_all(snapshots.iter().map(PathBuf::as_path))?;
         let path = match text {
             Written::Text(text) => return Ok(Subject { log: PastedLog::new(text.clone()), written: None, filled }),
+            Written::Pane(text) => {
+                let log = PastedLog::new(of_the_failure(base, text).to_owned());
+                return Ok(Subject { log, written: None, filled });
+            }
             Written::File(path) => path,
         };
         if allocations::is_snapshot(path).unwrap_or(false) {

@@ -13,7 +13,7 @@ pub type Argv = Vec<String>;
 pub enum Ask {
     /// This command prints them. Where the program is not installed, there are none.
     Command { kind: Kind, argv: Argv, parse: Parse },
-    /// These files, newest first, at most so many of each.
+    /// These files of one file system, newest first, at most so many of each.
     Files(Vec<Pattern>),
     /// They are left alone, for this reason.
     Not { kind: Kind, why: String },

@@ -2,7 +2,7 @@
 //! Places: docs.ollama.com/troubleshooting, ComfyUI's app/logger.py and ComfyUI-Manager's prestartup_script.py,
 //! lmstudio.ai/docs/cli/log-stream, docs.ray.io/en/latest/ray-observability (2026-11-23).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::Surroundings;
 
@@ -20,27 +20,45 @@ pub struct Pattern {
     pub most: usize,
 }
 
-pub(super) fn patterns(at: &Surroundings) -> Vec<Pattern> {
-    let mut patterns = Vec::new();
-    let mut add =
-        |folder: PathBuf, depth: u8, name: (&'static str, &'static str), program: &'static str, most: usize| {
-            patterns.push(Pattern { folder, depth, name, program, most });
-        };
-    let here = &at.folder;
-    add(here.clone(), 0, ("slurm-", ".out"), "Slurm job", 3);
-    add(here.clone(), 0, ("", ".ipynb"), "notebook", 3);
-    add(here.clone(), 0, ("nohup", ".out"), "nohup", 1);
-    add(here.clone(), 1, ("comfyui", ".log"), "ComfyUI", 2);
-    // torchrun --log-dir: RUN/attempt_0/RANK/stderr.log
-    add(here.clone(), 4, ("stderr", ".log"), "torchrun", 2);
-    if let Some(home) = &at.home {
-        add(home.join(".ollama/logs"), 0, ("server", ".log"), "Ollama", 1);
-        add(home.join("ComfyUI/user"), 0, ("comfyui", ".log"), "ComfyUI", 1);
-        add(home.join(".lmstudio/server-logs"), 1, ("", ".log"), "LM Studio", 1);
-        add(home.join(".cache/lm-studio/server-logs"), 1, ("", ".log"), "LM Studio", 1);
-        add(home.join(".local/share/jupyter/runtime"), 0, ("jupyter", ".log"), "Jupyter", 1);
-    }
-    add(PathBuf::from("/tmp/ray/session_latest/logs"), 0, ("worker-", ".err"), "Ray worker", 2);
-    add(PathBuf::from("/tmp/ray/session_latest/logs"), 0, ("raylet", ".out"), "Ray", 1);
-    patterns
+/// In groups that lie on one file system, since one that does not answer must not hide the others.
+pub(super) fn patterns(at: &Surroundings) -> Vec<Vec<Pattern>> {
+    let of_home = at.home.as_deref().map(below_home).unwrap_or_default();
+    [below_here(&at.folder), of_home, below_tmp()].into_iter().filter(|group| !group.is_empty()).collect()
+}
+
+fn below_here(here: &Path) -> Vec<Pattern> {
+    let here = || here.to_path_buf();
+    vec![
+        pattern(here(), 0, ("slurm-", ".out"), "Slurm job", 3),
+        pattern(here(), 0, ("", ".ipynb"), "notebook", 3),
+        pattern(here(), 0, ("nohup", ".out"), "nohup", 1),
+        pattern(here(), 1, ("comfyui", ".log"), "ComfyUI", 2),
+        // torchrun --log-dir: RUN/attempt_0/RANK/stderr.log
+        pattern(here(), 4, ("stderr", ".log"), "torchrun", 2),
+    ]
+}
+
+fn below_home(home: &Path) -> Vec<Pattern> {
+    vec![
+        pattern(home.join(".ollama/logs"), 0, ("server", ".log"), "Ollama", 1),
+        pattern(home.join("ComfyUI/user"), 0, ("comfyui", ".log"), "ComfyUI", 1),
+        pattern(home.join(".lmstudio/server-logs"), 1, ("", ".log"), "LM Studio", 1),
+        pattern(home.join(".cache/lm-studio/server-logs"), 1, ("", ".log"), "LM Studio", 1),
+        pattern(home.join(".local/share/jupyter/runtime"), 0, ("jupyter", ".log"), "Jupyter", 1),
+    ]
+}
+
+fn below_tmp() -> Vec<Pattern> {
+    let logs = PathBuf::from("/tmp/ray/session_latest/logs");
+    vec![pattern(logs.clone(), 0, ("worker-", ".err"), "Ray worker", 2), pattern(logs, 0, ("raylet", ".out"), "Ray", 1)]
+}
+
+fn pattern(
+    folder: PathBuf,
+    depth: u8,
+    name: (&'static str, &'static str),
+    program: &'static str,
+    most: usize,
+) -> Pattern {
+    Pattern { folder, depth, name, program, most }
 }

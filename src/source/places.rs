@@ -8,11 +8,14 @@ use super::{Kind, SourceId, Surroundings, containers, files, panes, slurm, syste
 /// What to ask. Without kinds, only what is on this machine; else these kinds.
 pub fn asks(at: &Surroundings, kinds: &[Kind]) -> Vec<Ask> {
     let is_wanted = |kind: Kind| if kinds.is_empty() { !kind.is_beyond_this_machine() } else { kinds.contains(&kind) };
-    let all =
-        panes::asks(at).into_iter().chain(containers::asks(at, kinds)).chain(slurm::asks()).chain(systemd::asks());
+    let all = panes::asks(at, kinds)
+        .into_iter()
+        .chain(containers::asks(at, kinds))
+        .chain(slurm::asks())
+        .chain(systemd::asks());
     let mut asks: Vec<Ask> = all.filter(|ask| is_wanted(ask.kind())).collect();
     if is_wanted(Kind::File) {
-        asks.push(Ask::Files(files::patterns(at)));
+        asks.extend(files::patterns(at).into_iter().map(Ask::Files));
     }
     asks
 }
@@ -34,6 +37,7 @@ pub fn ways(at: &Surroundings, id: &SourceId) -> Result<Vec<Way>, String> {
             Some((session, window)) => Ok(vec![Way::Hardcopy { session: session.into(), window: window.into() }]),
             None => Err("give the window, too: screen:SESSION/NUMBER".to_owned()),
         },
+        Kind::Kitty => panes::way_to_kitty(at, name),
         Kind::Docker | Kind::Podman => Ok(containers::way(id.kind, name)),
         Kind::Pod => containers::way_to_pod(name),
         Kind::Slurm => slurm::way(at, name),

@@ -17,6 +17,9 @@ const SERVERS: [&str; 8] = [
     "jupyter*.service",
 ];
 
+/// What is read of a unit's state.
+const STATE: [&str; 6] = ["Id", "Result", "ExecMainCode", "ExecMainStatus", "MemoryPeak", "MemoryMax"];
+
 pub(super) fn asks() -> Vec<Ask> {
     let list = |own: bool| {
         let mut argv = systemctl(own);
@@ -105,15 +108,18 @@ fn the_kernel(_: &Surroundings, printed: &str) -> Result<Vec<Source>, String> {
 pub(super) fn way_to_unit(kind: Kind, unit: &str) -> Vec<Way> {
     let own = kind == Kind::UserUnit;
     let mut show = systemctl(own);
-    show.extend(
-        ["show", "-p", "Id,Result,ExecMainCode,ExecMainStatus,MemoryPeak,MemoryMax", "--", unit].map(str::to_owned),
-    );
-    let mut journal = argv(&["journalctl"]);
-    if own {
-        journal.push("--user".to_owned());
-    }
-    journal.extend(["-u", unit, "-n", "20000", "-o", "short-iso", "--no-pager", "-q"].map(str::to_owned));
+    show.extend(["show", "-p", &STATE.join(","), "--", unit].map(str::to_owned));
+    // `--user -u` would leave out the system's journal, which has the user's lines where none is kept for each user.
+    let of = if own { "--user-unit" } else { "--unit" };
+    let mut journal = argv(&["journalctl", of, unit]);
+    journal.extend(["-n", "20000", "-o", "short-iso", "--no-pager", "-q"].map(str::to_owned));
     vec![Way::Optional(show), Way::Command { argv: journal, merges: false }]
+}
+
+/// Whether a unit's log says anything: its state without a line of the journal does so only if memory is why it ended.
+pub fn tells_of_a_unit(log: &str) -> bool {
+    let is_state = |line: &str| line.split_once('=').is_some_and(|(name, _)| STATE.contains(&name));
+    log.lines().any(|line| !line.trim().is_empty() && !is_state(line) || line == "Result=oom-kill")
 }
 
 pub(super) fn way_to_kernel() -> Vec<Way> {
@@ -138,6 +144,14 @@ mod tests {
         let train = Some("2026-11-23T22:16:48Z".to_owned());
         let expected = [("ollama", None), ("train", train), ("jupyter-ada", None), ("vllm", None)];
         assert_eq!(found, expected.map(|(name, at)| (format!("{name}.service"), at)));
+    }
+
+    #[test]
+    fn a_units_state_alone_is_no_log_unless_it_names_memory() {
+        let state = "Id=train.service\nResult=exit-code\nExecMainStatus=1\nMemoryPeak=[not set]\n";
+        assert!(!tells_of_a_unit(state) && !tells_of_a_unit(""));
+        assert!(tells_of_a_unit(&state.replace("exit-code", "oom-kill")));
+        assert!(tells_of_a_unit(&format!("{state}2026-11-28T12:00:00+0000 box train[7]: x=1\n")));
     }
 
     #[test]

@@ -111,6 +111,12 @@ fn empty(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture) {
         _ => Vec::new(),
     };
     if lines.is_empty() {
+        if model.found_failure().is_some() {
+            let (read, list) = (model.key(Action::ReadFound), model.key(Action::FoundLogs));
+            let offer = format!("{read} reads the failed log that was found here, {list} lists all.");
+            lines.extend(paragraph(&offer, width, theme.quiet));
+            lines.push(Line::raw(""));
+        }
         for text in [
             "Paste the error here, anywhere on this screen (Ctrl-Shift-V in most terminals).",
             "",

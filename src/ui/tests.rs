@@ -434,6 +434,23 @@ fn a_log_that_is_no_out_of_memory_and_one_nobody_knows() {
 }
 
 #[test]
+fn a_failed_log_that_was_found_is_offered_first_with_its_key() {
+    use crate::knowledge::diagnosis::Oom;
+    use crate::source::{Kind, Looked, Source as Place};
+    let mut session = beside_a_crash();
+    let place = Looked::unread(Place::new(Kind::Tmux, "%3", "tmux pane main:0.1"));
+    let failure = Some("PyTorch: VRAM ran out".to_owned());
+    session.send(Msg::Found(vec![], Ok(vec![Looked { oom: Some(Oom::Yes), failure, ..place }])));
+    for (columns, rows) in [(60, 15), (80, 24), (200, 60)] {
+        session.send(Msg::Resize(columns, rows));
+        let screen = drawn(&session.model);
+        let offer = screen.lines().nth(1).unwrap();
+        assert!(offer.contains("[F]") && offer.contains("tmux pane main:0.1"), "{screen}");
+        assert!(screen.lines().nth(2).unwrap().contains("PyTorch"), "{screen}");
+    }
+}
+
+#[test]
 fn no_driver() {
     let mut session = Session::new();
     let why = "No NVIDIA driver was found (libnvidia-ml.so.1 is not installed here).";

@@ -118,6 +118,10 @@ fn nothing_yet(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>>
     if let Some(why) = &model.input.trouble {
         return super::format::paragraph(&format!(" {why}"), width, theme.alarm);
     }
+    if let Some(found) = model.found_failure().filter(|_| model.input.pipe != Pipe::Open) {
+        let [first, second] = offered(model, found);
+        return vec![Line::styled(cut(&first, width), theme.sentence), Line::styled(cut(&second, width), Style::new())];
+    }
     let first = match model.input.pipe {
         Pipe::Open => format!(" Waiting for the piped job's output{}", theme.sign("…", "...")),
         _ => " Paste the error from the failed job.".to_owned(),
@@ -131,20 +135,20 @@ fn nothing_yet(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>>
     lines
 }
 
-/// A log that was found, and the key that reads it.
-fn offered(model: &Model, found: &Looked) -> String {
+/// A log that was found, and the key that reads it, in two lines.
+fn offered(model: &Model, found: &Looked) -> [String; 2] {
     let age = found.ended_at.map_or_else(String::new, |ended| format!(" · {} ago", ended.age_at(model.wall)));
     let failure = found.failure.as_deref().unwrap_or("memory ran out");
     let (read, list) = (model.key(Action::ReadFound), model.key(Action::FoundLogs));
     let (failure, place) = (crate::text::harmless(failure), crate::text::harmless(&found.title));
-    format!(" {read} reads: {failure}{age} · {place} · {list} lists all")
+    [
+        format!(" {read} reads the failed log: {place}"),
+        format!(" {failure}{age} · {list} lists all logs · or paste an error"),
+    ]
 }
 
-/// The failed log that was found, else the largest idle process, else where a description stands in for a log.
+/// The largest idle process, else where a description stands in for a log.
 fn beside(model: &Model) -> String {
-    if let Some(found) = model.found_failure() {
-        return offered(model, found);
-    }
     let idle = model.largest_idle().and_then(|row| Some((row.process.used_bytes.value()?, row.process.key()?, row)));
     match idle {
         Some((bytes, key, row)) => format!(

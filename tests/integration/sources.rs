@@ -53,6 +53,64 @@ fn each_kind_is_found_and_each_id_that_is_printed_can_be_read() {
 }
 
 #[test]
+fn of_a_pane_only_the_command_that_failed_is_read() {
+    let home = Home::new();
+    let pane =
+        format!("ada@box:~$ export HF_TOKEN=hf_secret\nada@box:~$ python train.py\n{FAILURE}\nada@box:~$ ls\nx\n");
+    fs::write(home.at("pane"), pane).unwrap();
+    let pane = home.at("pane");
+    home.program(
+        "tmux",
+        &format!(
+            "case \"$*\" in *list-panes*) echo '%0|100|@0|0|1795176000|main:0.0|bash';; *) cat {};; esac",
+            pane.display()
+        ),
+    );
+    let kitty = serde_json::json!([{"tabs": [{"windows": [{"id": 4, "pid": 1, "title": "run"}]}]}]);
+    home.program(
+        "kitty",
+        &format!("case \"$*\" in *get-text*id:4*) cat {};; *ls) echo '{kitty}';; esac", pane.display()),
+    );
+    for (kind, id) in [("tmux", "tmux:%0"), ("kitty", "kitty:4")] {
+        let with_a_socket = |arguments: &[&str]| {
+            let output = home.command(arguments).env("KITTY_LISTEN_ON", "unix:/nowhere").output().unwrap();
+            serde_json::from_slice::<Value>(&output.stdout).unwrap()
+        };
+        let sources = with_a_socket(&["sources", "--json", kind]);
+        assert_eq!((&sources["sources"][0]["id"], &sources["sources"][0]["oom"]), (&id.into(), &"yes".into()));
+        let diagnosis = with_a_socket(&["diagnose", "--no-live", "--json", "--from", id]);
+        assert_eq!(diagnosis["matches"][0]["line"], 2, "{diagnosis}");
+    }
+}
+
+#[test]
+fn below_sudo_the_places_of_the_person_who_called_it_are_looked_at_and_nothing_of_others() {
+    use std::os::unix::fs::{PermissionsExt, chown};
+    const ADA: u32 = 54_321;
+    const BOB: u32 = 54_322;
+    let home = Home::new();
+    // Only root may give files away.
+    if chown(home.at("work"), Some(ADA), Some(ADA)).is_err() {
+        return;
+    }
+    fs::set_permissions(home.folder(), fs::Permissions::from_mode(0o777)).unwrap();
+    for (name, owner) in [("ada.ipynb", ADA), ("bob.ipynb", BOB)] {
+        fs::write(home.at("work").join(name), FAILURE).unwrap();
+        chown(home.at("work").join(name), Some(owner), Some(owner)).unwrap();
+    }
+    // Its pane has the number of the user as whom it runs.
+    home.program("tmux", "case \"$*\" in *list-panes*) while read -r key uid rest; do [ $key = Uid: ] && echo \"%$uid|100|@0|0|1795176000|main:0.0|bash\"; done < /proc/self/status;; esac");
+    let mut sudo = home.command(&["sources", "--json", "tmux", "file"]);
+    sudo.env("SUDO_UID", ADA.to_string()).env("SUDO_GID", ADA.to_string());
+    let output = sudo.output().unwrap();
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let ids: Vec<&str> = printed["sources"].as_array().unwrap().iter().filter_map(|one| one["id"].as_str()).collect();
+    assert!(ids.iter().any(|id| id.ends_with("ada.ipynb")), "{printed}");
+    assert!(!ids.iter().any(|id| id.ends_with("bob.ipynb")), "{printed}");
+    assert!(ids.contains(&format!("tmux:%{ADA}").as_str()), "tmux was not asked as the person: {printed}");
+}
+
+#[test]
 fn nothing_beyond_this_machine_is_asked_unless_it_is_named() {
     let home = Home::new();
     let pod = serde_json::json!({

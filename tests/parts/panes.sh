@@ -32,7 +32,10 @@ until_true() {
 ask() { printf '%s' "$1" | python3 -c "import json, sys; found = json.load(sys.stdin)['sources']; $2"; }
 
 echo "== tmux"
-tmux new-session -d -x 60 -y 20 -s work "cat $folder/failure.txt; exec bash --norc --noprofile"
+tmux new-session -d -x 60 -y 20 -s work "exec bash --norc --noprofile"
+for typed in 'export HF_TOKEN=hf_secret' "cat $folder/failure.txt" 'echo later'; do tmux send-keys -t work "$typed" Enter; done
+shows() { tmux capture-pane -p -t work | grep "$1"; }
+until_true shows '^later'
 # The pane in which the program itself runs is left out.
 tmux split-window -t work "bash --norc --noprofile -c '$program sources --json > $folder/own.json; touch $folder/done; exec sleep 1000'"
 until_true test -e "$folder/done"
@@ -47,6 +50,8 @@ import json, sys
 diagnosis = json.load(open(sys.argv[1]))
 assert diagnosis["facts"]["requested_bytes"] == int(2.5 * 2**30), diagnosis["facts"]
 assert "größer" in diagnosis["matches"][0]["text"], diagnosis["matches"]
+# The prompt, the step, the failure: the commands above and below are left out.
+assert diagnosis["matches"][0]["line"] == 3, diagnosis["matches"]
 P
 tmux kill-server
 "$program" sources tmux --json > "$folder/none.json" || true

@@ -42,6 +42,21 @@ fn one_key_reads_the_best_log_that_was_found() {
 }
 
 #[test]
+fn of_a_pane_the_failed_command_is_read_and_of_a_container_all() {
+    for (kind, name, is_a_pane) in [(Kind::Tmux, "%3", true), (Kind::Docker, "trainer", false)] {
+        let mut session = Session::with_holders();
+        session.send(Msg::Found(vec![], Ok(vec![place(kind, name, Some(Oom::Yes))])));
+        session.keys("F");
+        session.send(Msg::FoundLog(SourceId::new(kind, name), Ok((torch_log(), None))));
+        let asked = session.effects.iter().find_map(|effect| match effect {
+            Effect::ReadLog { is_a_pane, .. } => Some(*is_a_pane),
+            _ => None,
+        });
+        assert_eq!(asked, Some(is_a_pane), "{kind}");
+    }
+}
+
+#[test]
 fn a_log_that_nobody_waits_for_any_more_is_not_opened() {
     let mut session = Session::with_holders();
     session.send(Msg::Found(

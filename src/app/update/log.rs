@@ -166,7 +166,8 @@ fn ask_for_more(model: &mut Model, text: String) -> Effect {
     model.input.generation += 1;
     model.input.trouble = None;
     model.input.awaited = Some((model.input.generation, None));
-    Effect::ReadLog { generation: model.input.generation, text, snapshots: model.allocations.files.clone() }
+    let snapshots = model.allocations.files.clone();
+    Effect::ReadLog { generation: model.input.generation, text, snapshots, is_a_pane: false }
 }
 
 /// The log or memory snapshot named on the command line, with snapshots of the same run.
