@@ -317,6 +317,45 @@ mod tests {
     }
 
     #[test]
+    fn a_stack_of_many_blocks_is_walked_once() {
+        let mut made = Made::default();
+        let frames: Vec<(&str, u32, &str)> = (0..100).map(|line| ("/w/a.py", line, "f")).collect();
+        let deep = made.stack(&frames);
+        made.segment(&[(1, Allocated, deep); 500]);
+        let mut tree = Vec::new();
+        let effort = crate::effort::of(|| tree = made.filled().tree);
+        assert_eq!((tree.len(), tree[0].blocks, tree[0].bytes), (1, 500, Bytes::mib(500)));
+        assert!(effort <= 100, "{effort} frames");
+    }
+
+    #[test]
+    fn endless_names_stacks_and_devices_are_cut() {
+        let mut made = Made::default();
+        let endless = "é".repeat(10_000);
+        let frames: Vec<(&str, u32, &str)> = (0..5000).map(|line| (endless.as_str(), line, "f")).collect();
+        let deep = made.stack(&frames);
+        made.did(ActionKind::Oom, 0, 1, deep);
+        for device in 0..1000 {
+            made.segment(&[(1, Inactive, StackId::default())]).device = device;
+        }
+        made.dump.stacks = made.gathering.finish();
+        made.dump.traces = vec![made.actions];
+        let all = figures::filled(&made.dump, "x");
+        let request = all[0].request.as_ref().unwrap();
+        assert!(all.len() <= 128 && request.stack.len() <= 1024, "{} {}", all.len(), request.stack.len());
+        assert!(request.stack.iter().all(|line| line.file.len() <= 1024 && line.file.starts_with('é')));
+    }
+
+    #[test]
+    fn a_map_of_impossible_sizes_ends() {
+        let mut made = Made::default();
+        let segment = made.segment(&[(1, Allocated, StackId::default()), (1, Inactive, StackId::default())]);
+        segment.blocks = segment.blocks.repeat(200);
+        segment.blocks.iter_mut().for_each(|block| block.size = Bytes(u64::MAX));
+        assert!(made.filled().map[0].runs.len() <= figures::RUNS);
+    }
+
+    #[test]
     fn the_earliest_failure_of_several_files_leads() {
         let late = Filled {
             request: Some(told::FailedRequest { time_us: Some(9), ..Default::default() }),

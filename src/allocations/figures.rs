@@ -25,6 +25,10 @@ pub const RUNS: usize = 96;
 /// Bounds of the tree of stacks.
 const DEPTH: usize = 24;
 const CHILDREN: usize = 24;
+/// Stacks of the tree, those with the most bytes. What others have is summed up at their outermost line.
+const STACKS: usize = 20_000;
+/// Devices of one file: PyTorch knows of no more in a process.
+pub(super) const DEVICES: usize = 128;
 
 /// What a snapshot tells, a device each: the one that failed first leads, else the one that has the most.
 pub fn filled(dump: &Dump, file: &str) -> Vec<Filled> {
@@ -33,6 +37,7 @@ pub fn filled(dump: &Dump, file: &str) -> Vec<Filled> {
     devices.extend(traced);
     devices.sort_unstable();
     devices.dedup();
+    devices.truncate(DEVICES);
     let mut all: Vec<Filled> = devices.into_iter().map(|device| of_device(dump, device, file)).collect();
     lead_with_the_first_failure(&mut all);
     all
@@ -351,10 +356,10 @@ struct Branch {
 }
 
 impl Branch {
-    fn add(&mut self, path: &[LineId], kept: &Kept) {
-        self.sum.add_all(kept.bytes, kept.count);
+    fn add(&mut self, path: &[LineId], of_stack: &Sum) {
+        self.sum.add_all(of_stack.bytes, of_stack.count);
         if let Some((first, rest)) = path.split_first() {
-            self.children.entry(*first).or_default().add(rest, kept);
+            self.children.entry(*first).or_default().add(rest, of_stack);
         }
     }
 
@@ -372,10 +377,14 @@ impl Branch {
 }
 
 pub(super) fn tree(kept: &[Kept], lines: &mut Lines<'_>) -> Vec<Node> {
-    let mut root = Branch::default();
+    let mut of_stacks: HashMap<StackId, Sum> = HashMap::new();
     for one in kept {
-        let path = lines.own_path(one.stack);
-        root.add(path.get(..DEPTH.min(path.len())).unwrap_or_default(), one);
+        of_stacks.entry(one.stack).or_default().add_all(one.bytes, one.count);
+    }
+    let mut root = Branch::default();
+    for (place, (stack, sum)) in largest_first(of_stacks).into_iter().enumerate() {
+        let depth = if place < STACKS { DEPTH } else { 1 };
+        root.add(&lines.own_path(stack, depth), &sum);
     }
     root.nodes(lines)
 }
@@ -403,11 +412,15 @@ fn map_row(segment: &Segment) -> MapRow {
 /// than are shown.
 fn stretches(blocks: &[Block]) -> Vec<Stretch> {
     let mut runs = joined(blocks.iter().map(|block| Stretch { state: block.state, bytes: block.size }));
-    let mut smallest = 1;
-    while runs.len() > RUNS {
-        smallest *= 4;
+    let mut smallest = 1_u64;
+    while runs.len() > RUNS
+        && let Some(larger) = smallest.checked_mul(4)
+    {
+        smallest = larger;
         runs = without_smaller_than(Bytes(smallest), &runs);
     }
+    // No GPU has so much memory; the rest of such a map would say nothing.
+    runs.truncate(RUNS);
     runs
 }
 

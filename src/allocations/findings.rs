@@ -52,9 +52,9 @@ pub enum FindingKind {
     Rounding,
     /// The process uses much beside PyTorch's allocator.
     Outside,
-    /// The request alone is a large part of the GPU, and was made where a loss is computed.
+    /// The request alone is a large part of what the process could get, and was made where a loss is computed.
     Logits,
-    /// The request alone is a large part of the GPU.
+    /// The request alone is a large part of what the process could get.
     LargeRequest,
     /// The rank that failed has far more allocated than the others.
     UnevenRanks,
@@ -236,6 +236,13 @@ fn outside(filled: &Filled) -> Option<Finding> {
     })
 }
 
+/// Whether a finding stands now that the GPU's capacity is known: a request may be a large part of what other processes
+/// left, and a small one of the GPU.
+pub fn stands(finding: &Finding, capacity: Bytes) -> bool {
+    !matches!(finding.kind, FindingKind::Logits | FindingKind::LargeRequest)
+        || is_share(finding.bytes, SPIKE_PERCENT, capacity)
+}
+
 /// The GPU has at least what is reserved and what was free.
 fn large_request(filled: &Filled) -> Option<Finding> {
     let request = filled.request.as_ref()?;
@@ -250,6 +257,6 @@ fn large_request(filled: &Filled) -> Option<Finding> {
         kind: if is_loss { FindingKind::Logits } else { FindingKind::LargeRequest },
         bytes: request.bytes,
         at: request.at.clone(),
-        said: format!("one request{at} for {} is a quarter of the GPU or more", request.bytes),
+        said: format!("one request{at} for {} is a quarter or more of what the process could get", request.bytes),
     })
 }

@@ -296,9 +296,11 @@ impl Held {
                     series.windows(2).take_while(|pair| matches!(pair, [newer, older] if newer > older)).count();
                 let (to, from) = (*series.first()?, *series.get(points)?);
                 let is_enough = points >= RISES && to.less(from) >= least;
-                let at = lines.line(*line)?;
+                if !is_enough {
+                    return None;
+                }
                 let points = points as u64;
-                is_enough.then_some(Growth { at, from_bytes: from, to_bytes: to, points, is_by_step })
+                Some(Growth { at: lines.line(*line)?, from_bytes: from, to_bytes: to, points, is_by_step })
             })
             .collect();
         growth.sort_by(|one, other| {

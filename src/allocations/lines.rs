@@ -4,12 +4,18 @@ use std::collections::HashMap;
 
 use super::told::CodeLine;
 use super::{Frame, StackId, Stacks, TextId};
+use crate::effort;
 
 /// A file below one of these is a library's, not the program's own.
 const LIBRARIES: [&str; 7] =
     ["site-packages", "dist-packages", "/torch/", "\\torch\\", "lib/python3", "<frozen", "<__array_function__"];
 /// How the files of compiled code end.
 const COMPILED: [&str; 9] = [".cpp", ".so", ".cc", ".cu", ".cuh", ".c", ".h", ".dll", ".pyd"];
+
+/// Lines of a failed request's stack, and bytes of a name or of a file's path. Longer ones are made up, and a small file
+/// could repeat them without end.
+const DEEPEST: usize = 1024;
+const LONGEST: usize = 1024;
 
 /// A line that stands for call stacks, by its number; 0 stands for those that tell none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -102,23 +108,30 @@ impl<'a> Lines<'a> {
     /// The lines of Python of a stack, innermost first.
     pub(super) fn python(&mut self, stack: StackId) -> Vec<CodeLine> {
         let stacks = self.stacks;
-        let frames: Vec<Frame> = stacks.frames(stack).filter(|frame| self.kind(frame.file) != Kind::Compiled).collect();
+        let of_python = stacks.frames(stack).filter(|frame| self.kind(frame.file) != Kind::Compiled);
+        let frames: Vec<Frame> = of_python.take(DEEPEST).collect();
         frames.into_iter().map(|frame| self.code_line(frame)).collect()
     }
 
-    /// The lines of the program's own code of a stack, outermost first; at least one where the stack tells any.
-    pub(super) fn own_path(&mut self, stack: StackId) -> Vec<LineId> {
+    /// The lines of the program's own code of a stack, outermost first and at most so many; at least one where the stack
+    /// tells any.
+    pub(super) fn own_path(&mut self, stack: StackId, depth: usize) -> Vec<LineId> {
         let stacks = self.stacks;
         let own: Vec<Frame> = stacks.frames(stack).filter(|frame| self.kind(frame.file) == Kind::Own).collect();
+        effort::count(own.len());
         match own.is_empty() {
             true => vec![self.own(stack)],
-            false => own.into_iter().rev().map(|frame| self.id(frame)).collect(),
+            false => own.into_iter().rev().take(depth).map(|frame| self.id(frame)).collect(),
         }
     }
 
     fn code_line(&self, frame: Frame) -> CodeLine {
-        let text = |id| self.stacks.text(id).to_owned();
-        CodeLine { file: text(frame.file), line: frame.line, function: text(frame.name) }
+        CodeLine { file: self.beginning(frame.file), line: frame.line, function: self.beginning(frame.name) }
+    }
+
+    fn beginning(&self, id: TextId) -> String {
+        let text = self.stacks.text(id);
+        text.get(..text.floor_char_boundary(LONGEST)).unwrap_or_default().to_owned()
     }
 }
 

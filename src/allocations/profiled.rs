@@ -1,9 +1,10 @@
 //! Owns what a device memory profile of JAX tells of each device: its arrays by call stack. It has nothing of the
 //! allocator's own memory and no failure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use super::figures::{Kept, alive, lead_with_the_first_failure, rank_of, tree};
+use super::TextId;
+use super::figures::{DEVICES, Kept, alive, lead_with_the_first_failure, rank_of, tree};
 use super::lines::Lines;
 use super::pprof::Profile;
 use super::sentence;
@@ -12,15 +13,20 @@ use crate::units::Bytes;
 
 /// What a profile tells, a device each, the one that has the most first.
 pub fn filled(profile: &Profile, file: &str) -> Vec<Filled> {
-    let mut devices: BTreeMap<(String, u32), Vec<Kept>> = BTreeMap::new();
+    let mut of_labels: HashMap<TextId, Vec<Kept>> = HashMap::new();
     for row in &profile.rows {
+        let kept = Kept { stack: row.stack, bytes: row.bytes, count: row.count };
+        of_labels.entry(row.device).or_default().push(kept);
+    }
+    let mut devices: BTreeMap<(String, u32), Vec<Kept>> = BTreeMap::new();
+    for (label, kept) in of_labels {
         // Compiled programs have no device. They are small, and which GPU they are on is unknown.
-        if let Some(device) = device_of(profile.stacks.text(row.device)) {
-            let kept = Kept { stack: row.stack, bytes: row.bytes, count: row.count };
-            devices.entry(device).or_default().push(kept);
+        if let Some(device) = device_of(profile.stacks.text(label)) {
+            devices.entry(device).or_default().extend(kept);
         }
     }
-    let filled = devices.into_iter().map(|(device, kept)| of_device(profile, device, &kept, file));
+    let devices = devices.into_iter().take(DEVICES);
+    let filled = devices.map(|(device, kept)| of_device(profile, device, &kept, file));
     let mut all: Vec<Filled> = filled.collect();
     lead_with_the_first_failure(&mut all);
     all
@@ -43,11 +49,15 @@ fn of_device(profile: &Profile, (kind, device): (String, u32), kept: &[Kept], fi
     filled
 }
 
+/// Bytes of a device's label.
+const LONGEST_LABEL: usize = 64;
+
 /// What devices are called, and of which kind they are.
 const KINDS: [(&str, &str); 5] = [("cuda", "gpu"), ("rocm", "gpu"), ("gpu", "gpu"), ("tpu", "tpu"), ("cpu", "cpu")];
 
 /// `gpu:0`, `cuda:0` or `TPU_0(process=0,…)` in kind and number; a label of another form is a kind of its own.
 fn device_of(label: &str) -> Option<(String, u32)> {
+    let label = label.get(..label.floor_char_boundary(LONGEST_LABEL)).unwrap_or_default();
     let lower = label.to_ascii_lowercase();
     let known = KINDS.iter().find_map(|(name, kind)| Some((*kind, lower.split_once(name)?.1)));
     let (kind, behind) = known.unwrap_or((&lower, ""));

@@ -7,7 +7,7 @@ pub(super) const MIB: u64 = 1 << 20;
 /// Builds a snapshot.
 #[derive(Default)]
 pub(super) struct Made {
-    gathering: Gathering,
+    pub(super) gathering: Gathering,
     pub(super) dump: Dump,
     pub(super) actions: Vec<Action>,
 }

@@ -55,6 +55,8 @@ pub enum Effect {
         path: PathBuf,
         snapshots: Vec<PathBuf>,
     },
+    /// Nobody waits any more for the log or the memory snapshots that are being read.
+    StopReading,
     /// Say which files these paths name, and answer with `Msg::Dropped`. They were pasted as this text.
     LookAtPaths {
         text: String,

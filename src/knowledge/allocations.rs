@@ -42,6 +42,18 @@ pub fn is_of(filled: &Filled, diagnosis: &Diagnosis) -> bool {
     }
 }
 
+/// That the snapshot that leads is of another failure than the log, by the sizes that were asked for; `None` where it is the
+/// log's, or one of them does not tell.
+pub fn other_failure(diagnosis: &Diagnosis) -> Option<String> {
+    let asked = diagnosis.allocations.first()?.request.as_ref()?.bytes;
+    let printed = diagnosis.facts.requested_bytes?;
+    (!asked.within_percent(printed, ROUNDING_PERCENT)).then(|| {
+        format!(
+            "The snapshot is of another failure than the log: {asked} was asked for in the snapshot, {printed} in the log."
+        )
+    })
+}
+
 /// Adds what the snapshots of a run show to what its log says. The rank that failed first leads.
 pub fn add(diagnosis: &mut Diagnosis, mut filled: Vec<Filled>) {
     figures::lead_with_the_first_failure(&mut filled);
@@ -49,11 +61,14 @@ pub fn add(diagnosis: &mut Diagnosis, mut filled: Vec<Filled>) {
     if let Some(at) = filled.iter().position(|one| is_of(one, diagnosis)) {
         filled.get_mut(..=at).into_iter().for_each(|before| before.rotate_right(1));
     }
+    diagnosis.allocations = filled;
+    let is_of_the_gpu = diagnosis.memory.is_none_or(|memory| memory == MemoryKind::Gpu);
+    if diagnosis.oom == Oom::No || !is_of_the_gpu || other_failure(diagnosis).is_some() {
+        return;
+    }
+    let mut filled = std::mem::take(&mut diagnosis.allocations);
     let among_ranks = findings::among_ranks(&filled);
-    if diagnosis.oom != Oom::No
-        && let Some(leading) = filled.first_mut().filter(|leading| leading.request.is_some())
-        && diagnosis.memory.is_none_or(|memory| memory == MemoryKind::Gpu)
-    {
+    if let Some(leading) = filled.first_mut().filter(|leading| leading.request.is_some()) {
         complete(diagnosis, leading, among_ranks);
     }
     diagnosis.allocations = filled;
@@ -68,6 +83,9 @@ fn complete(diagnosis: &mut Diagnosis, leading: &mut Filled, among_ranks: Vec<Fi
         leading.set_outside(used.less(leading.reserved_at_least()));
     }
     leading.findings.extend(among_ranks);
+    if let Some(capacity) = facts.total_bytes {
+        leading.findings.retain(|finding| findings::stands(finding, capacity));
+    }
     facts.device = facts.device.or(Some(leading.device));
     if let Some(request) = &leading.request {
         facts.requested_bytes = facts.requested_bytes.or(Some(request.bytes));
@@ -111,5 +129,39 @@ mod tests {
                 assert!(base.fix(*fix).is_some(), "{:?}: {fix}", row.finding);
             }
         }
+    }
+
+    /// The log of a request for so much, on a GPU of 24 GiB, with a snapshot of a request for 2 GiB.
+    fn with_snapshot(requested: &str) -> Diagnosis {
+        let log = format!(
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {requested}. GPU 0 has a total capacity of 23.99 GiB of which 700.00 MiB is free.\n"
+        );
+        let mut diagnosis = KnowledgeBase::built_in().unwrap().diagnose(&crate::log::PastedLog::new(log), None);
+        let snapshot = include_bytes!("../../tests/snapshots/sick.4.pickle").as_slice();
+        let dump = crate::allocations::read::read(snapshot).unwrap();
+        add(&mut diagnosis, figures::filled(&dump, "oom.pickle"));
+        diagnosis
+    }
+
+    #[test]
+    fn a_snapshot_of_another_failure_is_shown_as_such_and_asks_for_no_fix() {
+        let own = with_snapshot("2.00 GiB");
+        assert_eq!(other_failure(&own), None);
+        assert!(own.signs.iter().any(|sign| sign.fixes.contains(&FixId::EXPANDABLE_SEGMENTS)));
+        let other = with_snapshot("5.00 GiB");
+        let note = other_failure(&other).unwrap();
+        assert!(note.contains("2.0 GiB") && note.contains("5.0 GiB"), "{note}");
+        assert!(other.signs.iter().all(|sign| !sign.that.contains("PyTorch had")));
+        assert_eq!((other.allocations.len(), other.facts.allocated_bytes), (1, None));
+    }
+
+    #[test]
+    fn a_request_is_large_only_beside_the_whole_gpu_where_that_is_known() {
+        let found = |bytes: Bytes| {
+            let said = String::new();
+            Finding { kind: FindingKind::LargeRequest, bytes, at: None, said }
+        };
+        assert!(findings::stands(&found(Bytes::gib(6)), Bytes::gib(24)));
+        assert!(!findings::stands(&found(Bytes::gib(5)), Bytes::gib(24)));
     }
 }

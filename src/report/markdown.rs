@@ -13,6 +13,7 @@ use super::redact::Names;
 use super::{Report, cut, differences, shortened};
 use crate::advice::{self, words};
 use crate::gpu::{Device, Driver, GpuProcess, Reading};
+use crate::knowledge::allocations::other_failure;
 use crate::knowledge::diagnosis::{Match, Oom};
 use crate::log::{Expression, PastedLog};
 use crate::text::{harmless, harmless_lines};
@@ -219,6 +220,7 @@ impl Writer<'_> {
         let Some(leading) = all.first() else { return Vec::new() };
         let mut lines = vec![format!("\n#### Memory snapshot ({})\n", self.plain(&leading.file))];
         lines.push(self.plain(&leading.sentence));
+        lines.extend(other_failure(self.paper.report.diagnosis).map(|note| format!("\n{}\n", self.plain(&note))));
         lines.extend(tables(leading).iter().map(|table| self.table(table)));
         let others = others(all);
         lines.extend((!others.is_empty()).then(String::new));

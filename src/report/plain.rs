@@ -11,6 +11,7 @@ use crate::advice::brief::Brief;
 use crate::advice::naming::sentence;
 use crate::advice::{Advice, FitAdvice, Step, why, words};
 use crate::allocations::told::Filled;
+use crate::knowledge::allocations::other_failure;
 use crate::knowledge::summary::MemorySummary;
 use crate::text::harmless_lines;
 
@@ -48,6 +49,7 @@ pub fn text(report: &Report<'_>, extent: Extent) -> String {
     parts.extend(report.since.map(differences));
     parts.push(report.diagnosis.memory_summaries.iter().flat_map(|table| wrapped("", &summary(table))).collect());
     if !extent.is_below_the_log {
+        parts.extend(other_failure(report.diagnosis).map(|note| wrapped("", &note)));
         parts.extend(snapshots(&report.diagnosis.allocations));
     }
     if extent.all || extent.why {
@@ -87,18 +89,37 @@ fn snapshots(all: &[Filled]) -> Vec<Vec<String>> {
 
 /// A table with its columns one below the other.
 pub(crate) fn aligned(table: &Table) -> Vec<String> {
-    let cells = || std::iter::once(table.columns.iter().map(ToString::to_string).collect()).chain(table.rows.clone());
-    let mut widths = vec![0; table.columns.len()];
-    for row in cells() {
-        let row: Vec<String> = row;
-        widths.iter_mut().zip(&row).for_each(|(width, cell)| *width = cell.width().max(*width));
+    aligned_within(table, usize::MAX)
+}
+
+/// Before what stands below its row.
+const BELOW: &str = "      ";
+
+/// The same in so many columns of the screen: what does not fit stands below its row, with the column's name.
+pub(crate) fn aligned_within(table: &Table, width: usize) -> Vec<String> {
+    let heads: Vec<String> = table.columns.iter().map(ToString::to_string).collect();
+    let mut widths = vec![0; heads.len()];
+    for row in std::iter::once(&heads).chain(&table.rows) {
+        widths.iter_mut().zip(row).for_each(|(width, cell)| *width = cell.width().max(*width));
     }
-    let mut lines = vec![table.heading.clone()];
-    lines.extend(cells().map(|row| {
-        let row: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| padded(cell, *width)).collect();
-        format!("  {}", row.join("  ")).trim_end().to_owned()
-    }));
+    let total = |columns: &[usize]| columns.iter().map(|width| width + 2).sum::<usize>();
+    while widths.len() > 1 && total(&widths) > width {
+        widths.pop();
+    }
+    let mut lines = vec![table.heading.clone(), aligned_row(&heads, &widths)];
+    for row in &table.rows {
+        lines.push(aligned_row(row, &widths));
+        let below = heads.iter().zip(row).skip(widths.len()).filter(|(_, cell)| !cell.is_empty());
+        let below: Vec<String> = below.map(|(head, cell)| format!("{head}: {cell}")).collect();
+        let below = textwrap::wrap(&below.join("  "), width.saturating_sub(BELOW.len()).max(1)).into_iter();
+        lines.extend(below.filter(|line| !line.is_empty()).map(|line| format!("{BELOW}{line}")));
+    }
     lines
+}
+
+fn aligned_row(cells: &[String], widths: &[usize]) -> String {
+    let cells: Vec<String> = cells.iter().zip(widths).map(|(cell, width)| padded(cell, *width)).collect();
+    format!("  {}", cells.join("  ")).trim_end().to_owned()
 }
 
 /// What ran out and where, what the run needs, what is free and what is short.

@@ -5,6 +5,7 @@ use std::io::{self, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use super::demo;
 use super::reader::open_log;
 use super::unpack::Unpacked;
 use crate::allocations::told::Filled;
@@ -33,15 +34,44 @@ pub(crate) fn is_snapshot(path: &Path) -> io::Result<bool> {
     Ok(read::is_snapshot(&head) || pprof::is_profile(&head))
 }
 
+/// Where a memory snapshot is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    File(PathBuf),
+    /// The demo's, which is a part of this program.
+    Demo,
+}
+
 /// What a snapshot tells, a device each. Fails with the reason in a sentence.
 pub(crate) fn filled(path: &Path) -> Result<Vec<Filled>, String> {
-    let mut text = open_log(path).and_then(Unpacked::<File>::of).map_err(|error| error.to_string())?;
+    filled_while(path, &|| true)
+}
+
+/// The same as long as it is awaited: a large one takes seconds.
+fn filled_while(path: &Path, is_awaited: &dyn Fn() -> bool) -> Result<Vec<Filled>, String> {
+    let text = open_log(path).and_then(Unpacked::<File>::of).map_err(|error| error.to_string())?;
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    filled_in(WhileAwaited { input: text, is_awaited }, &name)
+}
+
+/// Ends early where nobody waits for the rest.
+struct WhileAwaited<'f, R> {
+    input: R,
+    is_awaited: &'f dyn Fn() -> bool,
+}
+
+impl<R: Read> Read for WhileAwaited<'_, R> {
+    fn read(&mut self, block: &mut [u8]) -> io::Result<usize> {
+        if (self.is_awaited)() { self.input.read(block) } else { Err(io::Error::other("the reading was canceled")) }
+    }
+}
+
+fn filled_in(mut text: impl Read, name: &str) -> Result<Vec<Filled>, String> {
     let mut head = Vec::new();
     text.by_ref().take(HEAD).read_to_end(&mut head).map_err(|error| error.to_string())?;
     let is_profile = pprof::is_profile(&head);
     let whole = Cursor::new(head).chain(text);
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let filled = if is_profile { profiled_in(whole, &name) } else { snapshot_in(whole, &name) }?;
+    let filled = if is_profile { profiled_in(whole, name) } else { snapshot_in(whole, name) }?;
     if filled.is_empty() {
         Err("the memory snapshot is empty: it has no segments, no actions and no arrays".to_owned())
     } else {
@@ -65,12 +95,15 @@ fn profiled_in(whole: impl Read, name: &str) -> Result<Vec<Filled>, String> {
     Ok(profiled::filled(&profile, name))
 }
 
-/// What these snapshots tell. Fails if one of them can't be read or is none.
-pub(crate) fn of_all<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<Vec<Filled>, String> {
+/// What these snapshots tell. Fails if one of them can't be read or is none, or if they are no longer awaited.
+pub(crate) fn of_all(places: &[Place], is_awaited: &dyn Fn() -> bool) -> Result<Vec<Filled>, String> {
     let mut all = Vec::new();
-    for path in paths {
-        let filled = filled(path);
-        all.extend(filled.map_err(|why| format!("{}: {why}", harmless(&path.display().to_string())))?);
+    for place in places {
+        all.extend(match place {
+            Place::Demo => filled_in(demo::SNAPSHOT, demo::SNAPSHOT_NAME)?,
+            Place::File(path) => filled_while(path, is_awaited)
+                .map_err(|why| format!("{}: {why}", harmless(&path.display().to_string())))?,
+        });
     }
     Ok(all)
 }
@@ -136,6 +169,31 @@ fn is_about_the_same(one: SystemTime, other: SystemTime) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::knowledge::KnowledgeBase;
+    use crate::knowledge::allocations::is_of;
+    use crate::log::PastedLog;
+    use crate::units::Bytes;
+
+    #[test]
+    fn a_snapshot_that_nobody_waits_for_any_more_is_not_read_to_its_end() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots/sick.4.pickle");
+        assert_eq!(of_all(&[Place::File(path.clone())], &|| true).unwrap().len(), 1);
+        let refused = of_all(&[Place::File(path)], &|| false).unwrap_err();
+        assert!(refused.contains("canceled"), "{refused}");
+    }
+
+    #[test]
+    fn the_demos_snapshot_is_of_the_failure_that_its_log_shows() {
+        let filled = of_all(&[Place::Demo], &|| true).unwrap();
+        let base = KnowledgeBase::built_in().unwrap();
+        let diagnosis = base.diagnose(&PastedLog::new(demo::DemoMachine::log()), None);
+        assert!(is_of(&filled[0], &diagnosis), "{}", filled[0].sentence);
+        let (totals, facts) = (filled[0].totals.as_ref().unwrap(), &diagnosis.facts);
+        let is_printed = |bytes: Bytes, printed: Option<Bytes>| bytes.within_percent(printed.unwrap(), 1);
+        assert!(is_printed(totals.allocated_bytes, facts.allocated_bytes));
+        assert!(is_printed(totals.unused_bytes(), facts.reserved_unallocated_bytes));
+        assert!(is_printed(filled[0].request.as_ref().unwrap().free_bytes, facts.free_bytes));
+    }
 
     #[test]
     fn snapshots_are_known_by_the_names_that_programs_give_them() {

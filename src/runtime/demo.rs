@@ -33,6 +33,9 @@ const USER: &str = "ada";
 
 /// The log of the run that died.
 const LOG: &str = include_str!("../../assets/demo.log");
+/// The memory snapshot of that failure, which `tests/snapshots/make.py` makes.
+pub(crate) const SNAPSHOT: &[u8] = include_bytes!("../../assets/demo.pickle");
+pub(crate) const SNAPSHOT_NAME: &str = "oom_pid8731.pickle (demo)";
 /// How long a simulated process takes to close.
 const CLOSING: Duration = Duration::from_millis(300);
 /// The run that dies in the recording.

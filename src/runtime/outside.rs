@@ -2,12 +2,13 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::thread;
 
-use super::demo::DemoMachine;
+use super::allocations::Place;
+use super::demo::{self, DemoMachine};
 use super::journal::Journal;
 use super::last::Shelf;
 use super::process_control::Leaders;
@@ -52,12 +53,16 @@ impl Outside {
             Effect::ReadLogThatWorked(text) => self.reader.ask(Job::Worked(text)),
             Effect::ReadProgress { path, from } => self.reader.ask(Job::Progress(path, from)),
             Effect::ReadLog { generation, text, snapshots, is_a_pane } => {
+                self.offer_demos_snapshot(generation, &text, &snapshots);
+                let snapshots = self.places(snapshots);
                 let text = if is_a_pane { Written::Pane(text) } else { Written::Text(text) };
                 self.reader.ask(Job::Log { generation, text, snapshots });
             }
             Effect::ReadFile { generation, path, snapshots } => {
+                let snapshots = self.places(snapshots);
                 self.reader.ask(Job::Log { generation, text: Written::File(path), snapshots });
             }
+            Effect::StopReading => self.reader.desk.stop(),
             Effect::LookAtPaths { text, paths } => self.look_at(text, paths),
             Effect::Signal(order) => self.signal(order),
             Effect::Release(key, release) => self.release(key, release),
@@ -90,6 +95,22 @@ impl Outside {
             // The loop itself ends the session, and lends the terminal.
             Effect::Quit | Effect::RunAgain(_) => {}
         }
+    }
+
+    /// The demo's snapshot is offered with its log, like one that lies beside a log.
+    fn offer_demos_snapshot(&self, generation: u64, text: &str, snapshots: &[PathBuf]) {
+        if matches!(self.control, Control::Demo(_)) && snapshots.is_empty() && text == DemoMachine::log() {
+            self.wakes.tell(Msg::SnapshotsBeside(generation, vec![demo::SNAPSHOT_NAME.into()]));
+        }
+    }
+
+    fn places(&self, snapshots: Vec<PathBuf>) -> Vec<Place> {
+        let is_demo = matches!(self.control, Control::Demo(_));
+        let place = |path: PathBuf| match path {
+            path if is_demo && path == Path::new(demo::SNAPSHOT_NAME) => Place::Demo,
+            path => Place::File(path),
+        };
+        snapshots.into_iter().map(place).collect()
     }
 
     /// In a process of its own, so that nothing of it stays in memory; the demo has one log.

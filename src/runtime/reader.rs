@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::allocations;
+use super::allocations::{self, Place};
 use super::files::{Keeper, read_all, read_file};
 use super::rotated;
 use super::unpack::{is_compressed, may_be_compressed};
@@ -61,7 +61,7 @@ pub(crate) enum Written {
 /// What is to be read, with the generation of a log.
 pub(crate) enum Job {
     /// A log with the memory snapshots of its run; one of them may be given in the log's place.
-    Log { generation: u64, text: Written, snapshots: Vec<PathBuf> },
+    Log { generation: u64, text: Written, snapshots: Vec<Place> },
     /// The log of a run that worked.
     Worked(String),
     /// What a log's file says from this byte on.
@@ -79,6 +79,8 @@ pub(crate) struct Desk(Arc<Mutex<OnDesk>>);
 struct OnDesk {
     next: Option<Job>,
     at_work: bool,
+    /// Nobody waits any more for what is being read.
+    is_stopped: bool,
 }
 
 impl Desk {
@@ -93,7 +95,21 @@ impl Desk {
     fn take(&self) -> Option<Job> {
         let mut desk = self.lock();
         desk.at_work = desk.next.is_some();
+        desk.is_stopped = false;
         desk.next.take()
+    }
+
+    /// Nobody waits any more for the log that is being read, or waits to be read.
+    pub(crate) fn stop(&self) {
+        let mut desk = self.lock();
+        desk.is_stopped = true;
+        desk.next.take_if(|job| matches!(job, Job::Log { .. }));
+    }
+
+    /// Whether somebody still waits for the log that is being read: a newer one replaces it.
+    fn is_awaited(&self) -> bool {
+        let desk = self.lock();
+        !desk.is_stopped && !matches!(desk.next, Some(Job::Log { .. }))
     }
 
     fn done(&self) {
@@ -210,7 +226,8 @@ fn work(base: &KnowledgeBase, telling: &Telling, (desk, rings): &Jobs, wakes: &S
                 Err(error) => Msg::Trouble(format!("{} can't be read: {error}", path.display())),
             },
             Job::Log { generation, text, snapshots } => {
-                match Subject::of(base, &text, &snapshots, telling).map(|subject| read(base, generation, subject)) {
+                let subject = Subject::of(base, &text, &snapshots, telling, desk);
+                match subject.map(|subject| read(base, generation, subject)) {
                     Ok(read) => {
                         if let Some(found) = beside(&text, &snapshots, &read) {
                             wakes.tell(found);
@@ -314,8 +331,15 @@ struct Subject {
 
 impl Subject {
     /// Reads the log, which may be a memory snapshot itself: then the error that it recorded is the log.
-    fn of(base: &KnowledgeBase, text: &Written, snapshots: &[PathBuf], telling: &Telling) -> Result<Subject, String> {
-        let filled = allocations::of_all(snapshots.iter().map(PathBuf::as_path))?;
+    fn of(
+        base: &KnowledgeBase,
+        text: &Written,
+        snapshots: &[Place],
+        telling: &Telling,
+        desk: &Desk,
+    ) -> Result<Subject, String> {
+        let is_awaited = || desk.is_awaited();
+        let filled = allocations::of_all(snapshots, &is_awaited)?;
         let path = match text {
             Written::Text(text) => return Ok(Subject { log: PastedLog::new(text.clone()), written: None, filled }),
             Written::Pane(text) => {
@@ -325,7 +349,7 @@ impl Subject {
             Written::File(path) => path,
         };
         if allocations::is_snapshot(path).unwrap_or(false) {
-            let mut all = allocations::of_all([path.as_path()])?;
+            let mut all = allocations::of_all(&[Place::File(path.clone())], &is_awaited)?;
             all.extend(filled);
             lead_with_the_first_failure(&mut all);
             let recorded = all.first().map(|leading| as_log(leading).unwrap_or_else(|| leading.sentence.clone()));
@@ -363,7 +387,7 @@ fn read(base: &KnowledgeBase, generation: u64, subject: Subject) -> LogRead {
 }
 
 /// The files beside the log of a failure that look like memory snapshots of its run, where none were read with it.
-fn beside(text: &Written, snapshots: &[PathBuf], read: &LogRead) -> Option<Msg> {
+fn beside(text: &Written, snapshots: &[Place], read: &LogRead) -> Option<Msg> {
     let Written::File(path) = text else { return None };
     if !snapshots.is_empty() || !read.diagnosis.allocations.is_empty() || read.diagnosis.oom == Oom::No {
         return None;

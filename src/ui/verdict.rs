@@ -113,7 +113,8 @@ fn decisive(model: &Model, theme: &Theme, width: usize) -> Option<Line<'static>>
 /// No log yet: how to give one, and what is worth a look meanwhile.
 fn nothing_yet(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>> {
     if model.input.awaited.is_some() {
-        return vec![Line::styled(format!(" Reading the log{}", theme.sign("…", "...")), theme.sentence)];
+        let cancels = if model.allocations.is_to_show { "  Esc cancels." } else { "" };
+        return vec![Line::styled(format!(" Reading the log{}{cancels}", theme.sign("…", "...")), theme.sentence)];
     }
     if let Some(why) = &model.input.trouble {
         return super::format::paragraph(&format!(" {why}"), width, theme.alarm);

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use oomdoctor::advice::{Situation, advise};
+use oomdoctor::allocations::told::Filled;
 use oomdoctor::app::model::{Config, Region};
 use oomdoctor::app::msg::LogRead;
 use oomdoctor::app::{Cx, Model, Msg, update};
@@ -191,13 +192,34 @@ pub fn allocations(data: &[u8]) {
     {
         let _ = (dump.stacks.text(frame.name), dump.stacks.text(frame.file));
     }
+    for filled in oomdoctor::allocations::figures::filled(&dump, "oom_rank3.pickle") {
+        told(&filled);
+    }
+}
+
+/// What a snapshot or a profile tells, in words and tables.
+fn told(filled: &Filled) {
+    assert_harmless(&harmless(&filled.sentence), "sentence");
+    let _ = report::allocations::tables(filled);
+    let _ = oomdoctor::allocations::message::as_log(filled);
+    let _ = serde_json::to_string(filled).unwrap();
+}
+
+/// What a report leaves out of a text: lines stay lines.
+pub fn redact(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let mut names = Names::default();
+    names.learn(&text);
+    let once = names.redacted(&text);
+    assert_eq!(once.lines().count(), text.lines().count(), "lines are kept");
+    let _ = names.redacted(&once);
 }
 
 /// A device memory profile of JAX.
 pub fn profile(data: &[u8]) {
     let Ok(profile) = oomdoctor::allocations::pprof::read(data) else { return };
     for filled in oomdoctor::allocations::profiled::filled(&profile, "memory.prof") {
-        assert_harmless(&harmless(&filled.sentence), "sentence");
+        told(&filled);
     }
     for row in &profile.rows {
         let _ = profile.stacks.frames(row.stack).count();

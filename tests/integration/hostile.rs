@@ -220,3 +220,44 @@ fn hostile_memory_profiles_are_harmless() {
     let seed = include_bytes!("../snapshots/jax.pprof").to_vec();
     assert_survived("profile", &[seed], 2000, targets::profile);
 }
+
+#[test]
+fn hostile_texts_are_redacted() {
+    let seeds = [
+        "user@node7:~$ export HF_TOKEN=hf_abcdefghijklmnopqrstuvwxyzABCDEFGH\n/home/ada/run/train.py on 10.0.0.7 for ada@example.org\n",
+        "Nov 28 11:00:00 gpu-node kernel: Out of memory: Killed process 4242 (python)\nhttps://ada:secret@host.example/x?token=abc\n",
+    ];
+    let seeds: Vec<Vec<u8>> = seeds.iter().map(|seed| seed.as_bytes().to_vec()).collect();
+    assert_survived("redact", &seeds, 200, targets::redact);
+}
+
+/// What cargo-fuzz found to reach most of the code is played in every test run.
+#[test]
+fn inputs_that_a_coverage_guided_run_kept_are_harmless() {
+    let targets: [(&str, fn(&[u8])); 9] = [
+        ("allocations", targets::allocations),
+        ("config", targets::config),
+        ("entry", targets::entry),
+        ("gguf", targets::gguf),
+        ("log", targets::log),
+        ("profile", targets::profile),
+        ("redact", targets::redact),
+        ("safetensors", targets::safetensors),
+        ("snapshot", targets::snapshot),
+    ];
+    #[cfg(target_os = "linux")]
+    play("fdinfo", targets::fdinfo);
+    for (name, target) in targets {
+        play(name, target);
+    }
+}
+
+fn play(name: &str, target: fn(&[u8])) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus").join(name);
+    let Ok(files) = std::fs::read_dir(folder) else { return };
+    for file in files {
+        let path = file.unwrap().path();
+        let input = std::fs::read(&path).unwrap();
+        assert!(catch_unwind(|| target(&input)).is_ok(), "{} does not survive", path.display());
+    }
+}

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes memory snapshots in PyTorch's shapes, as documented: no GPU and no PyTorch is needed.
 
-    tests/snapshots/make.py                              the small ones that `cargo test` reads, beside this file
+    tests/snapshots/make.py                              the small ones that `cargo test` reads, beside this file, and the demo's
     tests/snapshots/make.py big ENTRIES DEPTH PROTOCOL FILE   a large one: 300000 40 4 is 97 MB
     tests/snapshots/make.py huge COPIES DEPTH FILE       one that no Python could load here: 330 40 is 2 GB
 """
@@ -39,11 +39,19 @@ class Maker:
         entry["frames"] = list(frames)
         self.traces.setdefault(device, []).append(entry)
 
-    def segment(self, blocks, pool=(0, 0), stream=0, expandable=False, device=0, kind="large", base=None):
+    def place(self, size, frames):
+        """Allocates and tells size, frames and address."""
+        size, place = int(size), self.base
+        self.base += size + GIB
+        self.act("alloc", size, place, frames)
+        return size, frames, place
+
+    def segment(self, blocks, pool=(0, 0), stream=0, expandable=False, device=0, kind="large", base=None, is_traced=True):
         """`blocks`: size, state and frames of each."""
         address = self.base if base is None else base
         total, offset, made = sum(size for size, _, _ in blocks), 0, []
-        self.act("segment_map" if expandable else "segment_alloc", total, address, (), stream, pool, device)
+        if is_traced:
+            self.act("segment_map" if expandable else "segment_alloc", total, address, (), stream, pool, device)
         for size, state, frames in blocks:
             requested = 0 if state == "inactive" else size - 100
             if self.version >= (2, 1):
@@ -53,7 +61,7 @@ class Maker:
                 if state != "inactive":
                     old["history"] = [{"addr": address + offset, "real_size": requested, "frames": frames}, {"addr": address + offset, "real_size": 1}]
                 made.append(old)
-            if state != "inactive":
+            if state != "inactive" and is_traced:
                 self.act("alloc", size, address + offset, frames, stream, pool, device)
             offset += size
         segment = {"device": device, "address": address, "total_size": total, "stream": stream, "segment_type": kind,
@@ -113,6 +121,45 @@ def cut_ring():
     return maker.whole()
 
 
+def demo():
+    """The failure of assets/demo.log: weights, the optimizer's state and activations, a step after the other."""
+    home, torch = "/home/ada/vision", "/home/ada/env/lib/python3.12/site-packages/torch"
+    main = frame(f"{home}/train.py", 141, "<module>")
+    call = frame(f"{torch}/nn/modules/module.py", 1773, "_wrapped_call_impl")
+    linear = frame(f"{torch}/nn/functional.py", 2905, "linear")
+    forward = frame(f"{home}/train.py", 118, "main")
+    weights = [frame(f"{home}/model.py", 31, "__init__"), frame(f"{home}/train.py", 96, "main"), main]
+    state = [frame(f"{torch}/optim/adamw.py", 181, "_init_group"), frame(f"{torch}/optim/adamw.py", 228, "step"),
+             frame(f"{home}/train.py", 121, "main"), main]
+    block = [linear, call, frame(f"{home}/model.py", 58, "forward"), call, forward, main]
+    attention = [frame(f"{torch}/nn/functional.py", 6121, "scaled_dot_product_attention"), frame(f"{home}/model.py", 74, "attention"), call,
+                 frame(f"{home}/model.py", 57, "forward"), call, forward, main]
+    head = [linear, call, forward, main]
+    gradients = [frame(f"{torch}/autograd/graph.py", 829, "_engine_run_backward"), frame(f"{home}/train.py", 119, "main"), main]
+    maker = Maker((2, 9))
+    kept = [maker.place(size * MIB, frames) for size, frames in [(520, weights)] * 2 + [(520, state)] * 4]
+    for step in range(6):
+        activations = []
+        for layer in range(6):
+            activations += [maker.place(252 * MIB, block), maker.place((100 if layer else 100.64) * MIB, attention)]
+        if step == 5:
+            break
+        activations.append(maker.place(2560 * MIB, head))
+        made = [maker.place(520 * MIB, gradients) for _ in range(2)]
+        for size, frames, place in reversed(activations + made):
+            maker.act("free_requested", size, place, frames)
+            maker.act("free_completed", size, place, frames)
+    for size in (1040, 2560):
+        maker.act("segment_free", size * MIB, 0x7F0000000000)
+    gaps = [20, 0, 30, 0, 26.4, 0, 20]
+    alive = kept + activations
+    for at, (size, frames, place) in enumerate(alive):
+        gap = int(gaps[at] * MIB) if at < len(gaps) else 0
+        maker.segment([(size, "active_allocated", frames)] + [(gap, "inactive", [])] * (gap > 0), base=place, is_traced=False)
+    maker.act("oom", 2560 * MIB, 372 * MIB, head)
+    return maker.whole()
+
+
 class Bait:
     """Runs a command where it is unpickled: a harmless one."""
 
@@ -134,6 +181,7 @@ def small():
     made["checkpoint.pickle"] = pickle.dumps({"epoch": 3, "loss": [1.5, 1.25]}, 2)
     for name, content in made.items():
         (HERE / name).write_bytes(content)
+    (HERE.parent.parent / "assets/demo.pickle").write_bytes(pickle.dumps(demo(), 4))
 
 
 def big(entries, depth, protocol, file):

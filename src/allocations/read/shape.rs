@@ -132,11 +132,21 @@ pub(super) struct Bounds {
     pub(super) waiting: usize,
     /// How many lists and dictionaries may be open in each other.
     pub(super) depth: usize,
+    /// How many frames may be copied because a call stack comes in pieces: Python writes a thousand frames in one.
+    pub(super) copied: usize,
 }
 
 impl Default for Bounds {
     fn default() -> Bounds {
-        Bounds { budget: 384 << 20, kept: 200_000, texts: 256 << 20, things: 96 << 20, waiting: 24 << 20, depth: 64 }
+        Bounds {
+            budget: 384 << 20,
+            kept: 200_000,
+            texts: 256 << 20,
+            things: 96 << 20,
+            waiting: 24 << 20,
+            depth: 64,
+            copied: 16 << 20,
+        }
     }
 }
 
@@ -179,6 +189,7 @@ pub(super) struct Shape {
     traces: Vec<Trace>,
     actions_read: usize,
     is_over_budget: bool,
+    frames_copied: usize,
     /// What the stacks may take before those that nothing refers to are dropped, in bytes.
     stacks_bound: usize,
     annotations: Vec<Annotation>,
@@ -221,6 +232,7 @@ impl Shape {
             traces: Vec::new(),
             actions_read: 0,
             is_over_budget: false,
+            frames_copied: 0,
             stacks_bound: 0,
             annotations: Vec::new(),
             settings: Settings::default(),
@@ -355,7 +367,7 @@ impl Shape {
             _ => Thing::Other,
         });
         let after = match (before, first) {
-            (Thing::List | Thing::Stack(_), Some(Thing::Frame(_))) => self.append_frames(before, start),
+            (Thing::List | Thing::Stack(_), Some(Thing::Frame(_))) => self.append_frames(before, start)?,
             (Thing::List | Thing::Trace(_), Some(Thing::Action)) => self.append_actions(before, count),
             (Thing::List | Thing::Blocks(_), Some(Thing::Block)) => {
                 let of_list = if let Thing::Blocks(of_list) = before { Some(of_list) } else { None };
@@ -412,8 +424,13 @@ impl Shape {
         }
     }
 
-    fn append_frames(&mut self, before: Thing, start: usize) -> Thing {
+    /// A stack that comes in pieces is copied for each of them, so a file of many small pieces is refused.
+    fn append_frames(&mut self, before: Thing, start: usize) -> Result<Thing, &'static str> {
         let mut places = if let Thing::Stack(stack) = before { self.gathering.places(stack) } else { Vec::new() };
+        self.frames_copied += places.len();
+        if self.frames_copied > self.bounds.copied {
+            return Err("its call stacks come in too many pieces,");
+        }
         let values = self.operands.get(start..).unwrap_or_default();
         let things = &self.things;
         let frames = values.iter().filter_map(|value| match value {
@@ -425,10 +442,10 @@ impl Shape {
             _ => None,
         });
         if places.is_empty() {
-            return Thing::Stack(self.gathering.stack_of(frames));
+            return Ok(Thing::Stack(self.gathering.stack_of(frames)));
         }
         places.extend(frames);
-        Thing::Stack(self.gathering.stack_of(places))
+        Ok(Thing::Stack(self.gathering.stack_of(places)))
     }
 
     fn append_actions(&mut self, before: Thing, count: usize) -> Thing {

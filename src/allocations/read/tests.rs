@@ -204,3 +204,26 @@ fn a_ring_whose_beginning_is_gone_is_read_as_it_is() {
     assert_eq!(dump.traces[0][0].kind, ActionKind::FreeRequested);
     assert_eq!(dump.left_out, 0, "what the ring lost was never in the file");
 }
+
+/// A list of segments whose one block has a stack that comes a frame at a time.
+fn a_stack_in_pieces(count: usize) -> Vec<u8> {
+    fn text(text: &str) -> Vec<u8> {
+        [&[0x8c, u8::try_from(text.len()).unwrap()], text.as_bytes()].concat()
+    }
+    let frame = [b"}(".as_slice(), &text("filename"), &text("a.py"), b"u\x94"].concat();
+    let frames = [b"](".as_slice(), &frame, b"e", &b"(h\x00e".repeat(count - 1)].concat();
+    let block =
+        [b"}(".as_slice(), &text("state"), &text("inactive"), &text("size"), b"K\x05", &text("frames"), &frames, b"u"];
+    let segment = [b"}(".as_slice(), &text("total_size"), b"K\x05", &text("blocks"), b"](", &block.concat(), b"eu"];
+    [b"\x80\x04](".as_slice(), &segment.concat(), b"e."].concat()
+}
+
+#[test]
+fn a_stack_in_many_small_pieces_is_refused_because_each_copies_it() {
+    let bounds = Bounds { copied: 100, ..Bounds::default() };
+    let dump = read_within(a_stack_in_pieces(14).as_slice(), bounds).unwrap();
+    assert_eq!(dump.stacks.frames(dump.segments[0].blocks[0].stack).count(), 14);
+    let refusal = read_within(a_stack_in_pieces(15).as_slice(), bounds).unwrap_err();
+    assert!(refusal.why.contains("pieces"), "{refusal}");
+    assert!(read(a_stack_in_pieces(8000).as_slice()).is_err());
+}

@@ -11,8 +11,9 @@ use crate::app::layout::{allocations_rows, whole_width};
 use crate::app::model::Model;
 use crate::app::model::allocations::{Part, View};
 use crate::app::scroll::{TO_THE_END, TO_THE_START};
+use crate::knowledge::allocations::other_failure;
 use crate::report::allocations::{others, tables};
-use crate::report::plain::aligned;
+use crate::report::plain::aligned_within;
 use crate::text::{harmless, shortened};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,9 +120,11 @@ impl Model {
     pub fn summary_of_allocations(&self, width: usize) -> Vec<String> {
         let Some(filled) = self.filled_in_view() else { return Vec::new() };
         let mut lines = shortened(&harmless(&filled.sentence), width, usize::MAX);
+        let other = self.input.diagnosis.as_ref().filter(|_| self.allocations.view.which == 0).and_then(other_failure);
+        lines.extend(other.iter().flat_map(|note| shortened(note, width, usize::MAX)));
         for table in tables(filled) {
             lines.push(String::new());
-            lines.extend(aligned(&table).iter().map(|line| harmless(line).into_owned()));
+            lines.extend(aligned_within(&table, width).iter().map(|line| harmless(line).into_owned()));
         }
         if self.allocations.view.which == 0 && self.filled().len() > 1 {
             lines.push(String::new());

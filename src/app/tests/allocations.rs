@@ -49,6 +49,24 @@ fn snapshots_beside_the_log_are_offered_and_read_only_when_asked_for() {
 }
 
 #[test]
+fn esc_stops_reading_a_snapshot_which_can_be_asked_for_again() {
+    let mut session = Session::with_log();
+    session.send(Msg::SnapshotsBeside(session.model.input.generation, vec!["/jobs/oom_rank0.pickle".into()]));
+    session.keys("S");
+    session.press(KeyCode::Esc);
+    assert_eq!(session.effects().last(), Some(&Effect::StopReading));
+    // What was read meanwhile comes too late.
+    session.read_logs();
+    assert!(!is_open(&session) && session.model.filled().is_empty());
+    assert!(session.model.input.log.is_some() && session.model.input.trouble.is_none());
+    session.press(KeyCode::Esc);
+    assert_eq!(session.effects().iter().filter(|effect| **effect == Effect::StopReading).count(), 1, "nothing is read");
+    session.keys("S");
+    session.read_logs();
+    assert!(is_open(&session) && session.model.filled().len() == 1);
+}
+
+#[test]
 fn a_dropped_snapshot_joins_the_log_that_is_open_and_a_refused_one_leaves_it_as_it_is() {
     let mut session = Session::with_log();
     session.paste("/jobs/oom.pickle");

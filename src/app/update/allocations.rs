@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::log;
+use super::reading::log_was_not_read;
 use crate::app::action::Action;
 use crate::app::dropped::{DroppedFile, DroppedKind};
 use crate::app::effect::Effect;
@@ -27,7 +28,7 @@ pub(super) fn show(model: &mut Model) -> Option<Effect> {
 fn add(model: &mut Model, files: Vec<PathBuf>) -> Effect {
     let name = files.first().map(|file| log::file_name(file)).unwrap_or_default();
     let what = if files.len() > 1 { format!("{} memory snapshots", files.len()) } else { name };
-    model.say(format!("Reading {what}."));
+    model.say(format!("Reading {what}. Esc cancels."));
     model.allocations.files.extend(files);
     model.allocations.is_only_addition = true;
     model.allocations.is_to_show = true;
@@ -63,6 +64,22 @@ pub(super) fn dropped(model: &mut Model, text: String, files: Option<Vec<Dropped
         (None, Some((first, rest))) => Some(log::open_dropped(model, first.clone(), rest.to_vec())),
         (None, None) => None,
     }
+}
+
+/// Stops reading a file that the person named, dropped or asked for: a large memory snapshot takes a while.
+pub(super) fn stop_reading(model: &mut Model) -> Option<Effect> {
+    let (generation, _) = model.input.awaited.clone().filter(|_| model.allocations.is_to_show)?;
+    let beside = std::mem::take(&mut model.allocations.files);
+    let was_addition = model.allocations.is_only_addition;
+    let canceled = "Canceled: the file was not read.";
+    log_was_not_read(model, generation, canceled.into());
+    model.say(canceled);
+    if was_addition {
+        model.allocations.beside = beside;
+    }
+    // What was read meanwhile comes too late.
+    model.input.generation += 1;
+    Some(Effect::StopReading)
 }
 
 /// The log was read, with its snapshots if it has some. Those that the person asked for are shown.

@@ -1,5 +1,6 @@
 //! Owns what the program's own commands do, whichever region has the focus: closing, reporting, suspending, leaving.
 
+use super::allocations;
 use crate::app::action::Action;
 use crate::app::effect::Effect;
 use crate::app::model::{Model, Pipe, Region};
@@ -11,12 +12,21 @@ use crate::app::walk::{EndingState, Mark};
 use crate::report::Report;
 use crate::report::markdown::{Paper, markdown};
 
-/// Esc: ends what is waited for, else closes what is open, else removes the marks, else clears the filter, else ends the zoom, else leaves the log
+/// Esc: ends what is waited for, else stops reading a file, else closes what is open, else removes the marks, else clears the filter, else ends the zoom, else leaves the log
 /// where it covers the others.
-pub(super) fn escape(model: &mut Model) {
+pub(super) fn escape(model: &mut Model) -> Option<Effect> {
     if model.walk.waits_for.take().is_some() {
-        return model.say("No longer waiting for memory.");
+        model.say("No longer waiting for memory.");
+        return None;
     }
+    if let Some(stop) = allocations::stop_reading(model) {
+        return Some(stop);
+    }
+    close(model);
+    None
+}
+
+fn close(model: &mut Model) {
     let awaited_a_log = model.input.since_it_worked.cancel();
     if model.overlay.take().is_some() || model.notice.take().is_some() || awaited_a_log {
         return;

@@ -107,7 +107,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Page(by) => moved(model, by.saturating_mul(page(model))),
         Action::First => moved(model, TO_THE_START),
         Action::Last => moved(model, TO_THE_END),
-        Action::Escape => commands::escape(model),
+        Action::Escape => return commands::escape(model).into_iter().collect(),
         Action::End => region::processes::ask_to_end(model),
         Action::About => about::toggle(model),
         Action::Previous => return log::previous(model).into_iter().collect(),

@@ -284,6 +284,7 @@ fn by_column(timeline: &[Moment], columns: usize) -> Vec<Option<Bytes>> {
 #[cfg(test)]
 mod tests {
     use crossterm::event::KeyCode;
+    use unicode_width::UnicodeWidthStr;
 
     use crate::app::Msg;
     use crate::app::tests::allocations::beside_a_log;
@@ -306,6 +307,20 @@ mod tests {
         session.model.config.unicode = false;
         session.press(KeyCode::BackTab);
         assert_screens("snapshot-ascii", &mut session, &[(80, 24)]);
+    }
+
+    #[test]
+    fn no_row_of_the_summary_is_cut_on_a_narrow_screen() {
+        let mut session = beside_a_log();
+        for size in SIZES {
+            session.send(Msg::Resize(size.0, size.1));
+            let width = crate::app::layout::whole_width(size);
+            let lines = session.model.summary_of_allocations(width);
+            assert!(lines.iter().all(|line| line.width() <= width), "{size:?}\n{}", lines.join("\n"));
+            let text = lines.join("\n");
+            assert!(text.contains("adamw.py:300 _init_group") && text.contains("a stream still uses it"), "{text}");
+            assert!(text.matches("train.py:60 step").count() >= 2, "also beside what is unusable:\n{text}");
+        }
     }
 
     #[test]
