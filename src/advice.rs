@@ -40,6 +40,7 @@ pub use fit::FitAdvice;
 pub(crate) use fit::Trial;
 pub use input::{Remembered, Situation, Taken};
 pub use ledger::Ledger;
+pub(crate) use machine::make::counted;
 pub use machine::place::{Fate, Place};
 pub use naming::{amount, name_of, name_of_device, short_card};
 pub use rerun::{Changes, Form, Had};

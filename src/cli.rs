@@ -21,6 +21,7 @@ mod usage;
 mod watched;
 
 use std::ffi::OsString;
+use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -92,6 +93,9 @@ pub enum Command {
         /// Also print the VRAM in use between two readings, every so many seconds
         #[arg(long, value_name = "SECONDS", value_parser = settings::seconds)]
         glance: Option<Duration>,
+        /// Write a recording to this file, without names of people, machines and programs, to give away or to replay
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["paced", "glance"])]
+        record: Option<PathBuf>,
     },
     /// List the processes that use VRAM
     #[command(after_help = help::PS)]
@@ -188,7 +192,8 @@ fn run_command(global: &Global, command: Command) -> ExitCode {
         Command::Diagnose(args) => diagnose::run(global, &args),
         Command::Report(args) => report::run(global, &args),
         Command::Sources(args) => sources::run(global, &args),
-        Command::Sample { count, paced, glance } => {
+        Command::Sample { count, record: Some(path), .. } => record_sample(&global.sampling, count, &path),
+        Command::Sample { count, paced, glance, record: None } => {
             sample(&Sampling { glance, ..global.sampling.clone() }, count, paced)
         }
         Command::Ps { json, hosts } => ps::run(global, json, &hosts),
@@ -215,6 +220,17 @@ fn help_or_version(rendered: &clap::Error) -> ExitCode {
 
 /// Runs until the output closes or `count` readings are written. Without a driver each reading says so, and the exit code
 /// is 0. If `paced`, the interval is read from standard input.
+/// Records until Ctrl-C, or so many readings. An existing file is not overwritten.
+fn record_sample(sampling: &Sampling, count: Option<u64>, path: &Path) -> ExitCode {
+    let recorded = fs::File::create_new(path).and_then(|file| machine::record(sampling, count, file));
+    match recorded {
+        Ok(()) => {
+            output::print(&format!("Recorded. `oomdoctor --replay {}` shows it.\n", path.display()), ExitCode::SUCCESS)
+        }
+        Err(error) => output::refuse(&format!("{} can't be written: {error}", path.display())),
+    }
+}
+
 fn sample(sampling: &Sampling, count: Option<u64>, paced: bool) -> ExitCode {
     if let Some(why) = machine::LOGS_ONLY {
         // The readings still contain this machine's system memory.

@@ -4,6 +4,7 @@
 
 pub mod accounts;
 pub(crate) mod activity;
+pub mod anonymous;
 pub(crate) mod failed_run;
 pub mod glance;
 pub mod guard;
@@ -16,6 +17,7 @@ pub mod sight;
 #[cfg(test)]
 pub(crate) mod testing;
 pub(crate) mod usage;
+pub mod windows;
 mod wire;
 
 use std::cmp::Reverse;
@@ -30,6 +32,7 @@ use crate::units::{Bytes, WallTime};
 pub use kin::{Holder, Vantage};
 pub use reading::Reading;
 use running::Running;
+use windows::WindowsReading;
 use wire::readings;
 
 /// The version of the stream and of the JSON reports. Readers refuse a higher one by name.
@@ -96,6 +99,9 @@ pub struct Snapshot {
     /// What narrows the view from where this was read, such as a container; empty on a plain machine.
     #[serde(default)]
     pub seen_from: Vec<Vantage>,
+    /// Windows' own processes with GPU memory, under WSL2; absent unless they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub windows: Option<WindowsReading>,
 }
 
 readings! {
@@ -183,7 +189,8 @@ readings! {
             vendor: Vendor,
             /// The kernel's driver of a GPU that is not NVIDIA's: amdgpu, i915 or xe.
             kernel_driver: Option<String>,
-            /// Its number among the vendor's GPUs, which HIP_VISIBLE_DEVICES takes; absent where it is unknown.
+            /// Its number among the vendor's GPUs: what HIP_VISIBLE_DEVICES takes, or ZE_AFFINITY_MASK with
+            /// ZE_ENABLE_PCI_ID_DEVICE_ORDER=1. Absent where it is unknown, and for NVIDIA's.
             ordinal: Option<u32>,
             /// It sleeps and was not woken to be read.
             asleep: bool,
@@ -321,6 +328,12 @@ impl Device {
     pub(crate) fn has_own_memory(&self) -> bool {
         !matches!(self.nature, Some(Nature::SharedMemory | Nature::Integrated))
     }
+
+    /// Its number as the library counts it that programs reach it with. NVIDIA's come first in every reading, so that the
+    /// driver's number is theirs.
+    pub(crate) fn number(&self) -> Option<u32> {
+        if self.vendor == Vendor::Nvidia { Some(self.index) } else { self.ordinal }
+    }
 }
 
 impl GpuProcess {
@@ -370,6 +383,7 @@ impl Snapshot {
         for vantage in &mut self.seen_from {
             *vantage = harmless(&vantage.to_string()).into_owned().into();
         }
+        self.windows.iter_mut().for_each(WindowsReading::clean);
         for holder in &mut self.holders {
             holder.process.clean();
             holder.devices.iter_mut().for_each(clean);
@@ -408,13 +422,18 @@ impl Snapshot {
         on.iter().filter_map(|device| device.bus_id.known().cloned()).collect()
     }
 
+    /// The devices whose memory counts as this process's: those with their own, where it is on any such.
+    pub(crate) fn held_on(&self, key: ProcessKey) -> Vec<(&Device, &GpuProcess)> {
+        let on = self.on_gpus().filter(|(_, row)| row.key() == Some(key));
+        let (own, of_system): (Vec<_>, Vec<_>) = on.partition(|(device, _)| device.has_own_memory());
+        if own.is_empty() { of_system } else { own }
+    }
+
     /// What this process holds over all devices; unknown where any of its rows is. System memory that it uses through an
     /// integrated GPU is not added to the VRAM of others: it counts only where the process has no VRAM.
     pub fn held_by(&self, key: ProcessKey) -> Option<Bytes> {
-        let on = self.on_gpus().filter(|(_, row)| row.key() == Some(key));
-        let (own, of_system): (Vec<_>, Vec<_>) = on.partition(|(device, _)| device.has_own_memory());
         let mut sum = None;
-        for (_, row) in if own.is_empty() { of_system } else { own } {
+        for (_, row) in self.held_on(key) {
             sum = Some(sum.unwrap_or(Bytes::ZERO).plus(row.used_bytes.value()?));
         }
         sum

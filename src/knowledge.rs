@@ -44,7 +44,7 @@ use crate::effort;
 pub use crate::ids::{EntryId, FixId, Program};
 use crate::log::PastedLog;
 pub use diagnosis::{
-    CauseKind, Certainty, Diagnosis, Match, MemoryKind, Oom, OwnOption, Phase, Platform, Shown, Stage,
+    CauseKind, Certainty, Diagnosis, Maker, Match, MemoryKind, Oom, OwnOption, Phase, Platform, Shown, Stage,
 };
 use entry::Entry;
 pub use facts::{Facts, NamedProcess};

@@ -32,6 +32,7 @@ pub mod table;
 mod tests;
 pub(crate) mod together;
 pub mod training;
+pub mod visible;
 pub mod vllm;
 pub(crate) mod weights;
 pub(crate) mod words;

@@ -129,7 +129,7 @@ impl<'a> Situation<'a> {
         self.command.or(self.diagnosis.run.command.as_deref())
     }
 
-    /// The GPUs that the run was allowed to see, as `CUDA_VISIBLE_DEVICES` has them: by the log, else by the command line
+    /// The GPUs that the run was allowed to see, as `CUDA_VISIBLE_DEVICES` (or its maker's variable) has them: by the log, else by the command line
     /// that the person gave. A command line that the steps taken have changed is not the one that failed.
     pub fn visible_devices(&self) -> Option<&'a str> {
         let given = if self.taken.changed { None } else { self.command.and_then(set_in_front) };
@@ -146,14 +146,15 @@ impl<'a> Situation<'a> {
         Some(list.split(',').nth(usize::try_from(number).ok()?)?.trim())
     }
 
-    /// The driver's index of the GPU that the log names: it counts among the GPUs that the run was allowed to see.
-    pub fn device_index(&self) -> Option<u32> {
+    /// The number of the GPU that the log names, as the libraries of its maker count (`Device::number`): the log's own
+    /// counts among the GPUs that the run was allowed to see.
+    pub fn device_number(&self) -> Option<u32> {
         if self.visible_devices().is_none() {
             return self.printed_index();
         }
         let entry = self.visible_entry()?;
         if entry.starts_with("GPU-") || entry.starts_with("MIG-") {
-            return self.snapshot?.devices.iter().find(|device| has_uuid(device, entry)).map(|device| device.index);
+            return self.snapshot?.devices.iter().find(|device| has_uuid(device, entry))?.number();
         }
         entry.parse().ok()
     }
@@ -233,9 +234,18 @@ pub(crate) fn has_uuid(device: &Device, start: &str) -> bool {
     device.uuid.known().is_some_and(|uuid| uuid.starts_with(start))
 }
 
-/// What `CUDA_VISIBLE_DEVICES` is set to in front of a command.
-fn set_in_front(line: &str) -> Option<&str> {
-    let (_, rest) = line.split_once("CUDA_VISIBLE_DEVICES=")?;
+/// The variables that select GPUs, with what comes before their numbers.
+pub(crate) const SELECT_GPUS: [&str; 5] = [
+    "CUDA_VISIBLE_DEVICES=",
+    "HIP_VISIBLE_DEVICES=",
+    "ROCR_VISIBLE_DEVICES=",
+    "ZE_AFFINITY_MASK=",
+    "ONEAPI_DEVICE_SELECTOR=level_zero:",
+];
+
+/// What such a variable is set to in front of a command.
+pub(crate) fn set_in_front(line: &str) -> Option<&str> {
+    let (_, rest) = SELECT_GPUS.iter().find_map(|variable| line.split_once(variable))?;
     let value = rest.split_whitespace().next()?.trim_matches(['"', '\'', ';']);
     (!value.is_empty()).then_some(value)
 }

@@ -173,7 +173,7 @@ fn is_of_linux(entry: EntryId) -> bool {
 
 /// A number that no GPU here has.
 fn missing_index(situation: &Situation<'_>, snapshot: &Snapshot) -> Option<String> {
-    let (count, index) = (snapshot.devices.len(), situation.device_index()?);
+    let (count, index) = (snapshot.devices.len(), situation.device_number()?);
     let here = if count == 1 { "is one".to_owned() } else { format!("are {count}") };
     let is_missing = usize::try_from(index).is_ok_and(|index| index >= count);
     is_missing.then(|| format!("it ran on GPU {index}, here there {here}"))

@@ -4,7 +4,8 @@
 
 use std::cmp::Reverse;
 
-use super::input::Situation;
+use super::input::{self, Situation};
+use super::machine::make::counted;
 use super::machine::place::has_free;
 use super::naming::sentence;
 use super::rerun::Form;
@@ -13,10 +14,11 @@ use super::told::Advice;
 use crate::gpu::guard::Viewer;
 use crate::gpu::history::History;
 use crate::gpu::usage::Unused;
-use crate::gpu::{Device, Nature, Snapshot};
+use crate::gpu::{Device, Snapshot};
 use crate::hosts::{HostReading, only_one, people};
 use crate::knowledge::{Diagnosis, FixId, MemoryKind, Oom};
 use crate::memory::flags::quoted;
+use crate::memory::visible::Reads;
 
 /// The commands of a supervisor that reach their job from any machine.
 const REACHES_FROM_HERE: [&str; 2] = ["scancel ", "kubectl "];
@@ -173,8 +175,9 @@ fn how(room: &Room<'_>, situation: &Situation<'_>, said: &str) -> Step {
             Some(format!("nodeSelector: {{kubernetes.io/hostname: {node}}}")),
         ),
         Form::Posix if room.reading.through.is_ssh() => {
-            let line = line.filter(|line| !line.contains("CUDA_VISIBLE_DEVICES")).unwrap_or("COMMAND");
-            let run = format!("{} {line}", only(room.device, line));
+            let line = line.filter(|line| input::set_in_front(line).is_none()).unwrap_or("COMMAND");
+            let only = counted(room.device).alone(Reads::of_line(line)).unwrap_or_default();
+            let run = format!("{only} {line}");
             ("Run it there with only that GPU visible".to_owned(), Some(name.ssh_command(&quoted(&run))))
         }
         Form::Posix | Form::PowerShell | Form::Cmd | Form::Compose => {
@@ -184,17 +187,6 @@ fn how(room: &Room<'_>, situation: &Situation<'_>, said: &str) -> Step {
     let (expect, if_not) =
         ("Worked if: the job passes the point where it failed.", "If files are missing there, copy them first.");
     Step::new(action, command, said.to_owned(), expect, if_not)
-}
-
-/// What makes only this GPU visible. vLLM and SGLang take numbers alone, which count in the bus's order.
-fn only(device: &Device, line: &str) -> String {
-    let takes_numbers = ["vllm", "sglang"].iter().any(|program| line.contains(program));
-    match device.uuid.known() {
-        Some(uuid) if !takes_numbers || device.nature == Some(Nature::MigInstance) => {
-            format!("CUDA_VISIBLE_DEVICES={uuid}")
-        }
-        _ => format!("CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES={}", device.index),
-    }
 }
 
 /// The line that submits the job, with the node.

@@ -211,6 +211,7 @@ fn of_process(model: &Model, row: &Row<'_>) -> Vec<Paragraph> {
         all.push(Paragraph::Labeled("Started by", manager.label().to_string()));
     }
     all.extend(sight::of_service(process).map(|service| Paragraph::Labeled("Service", service.to_owned())));
+    all.extend(sight::of_memory(process).map(|memory| Paragraph::Labeled("Memory", memory)));
     if row.unlisted {
         all.push(Paragraph::Note("It has the driver open; the driver does not list its memory.".into()));
     }

@@ -15,8 +15,15 @@ use crate::text::harmless;
 
 /// Sets variables for a program without a shell.
 const ENV: &str = "env";
-/// The variable that says which GPUs a run may use: a record keeps it.
-const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
+/// The variables that say which GPUs a run may use: a record keeps them.
+const VISIBLE: [&str; 6] = [
+    "CUDA_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "ZE_AFFINITY_MASK",
+    "ZE_ENABLE_PCI_ID_DEVICE_ORDER",
+    "ONEAPI_DEVICE_SELECTOR",
+];
 
 /// Why nothing may be run here at all, before the record is read.
 pub(crate) fn refused(model: &Model) -> Option<String> {
@@ -123,15 +130,14 @@ fn is_not_alone(run: &Run) -> Option<String> {
 
 /// The arguments with the GPUs that the failed run was given, unless a change says which.
 fn with_its_gpus(argv: Vec<String>, run: &Run) -> Vec<String> {
-    let given = run.environment.iter().find(|(name, _)| name == VISIBLE);
-    match given {
-        Some((name, value)) if !argv.iter().any(|word| word.starts_with(&format!("{name}="))) => {
-            let argv =
-                if argv.first().is_some_and(|first| first == ENV) { argv.get(1..).unwrap_or_default() } else { &argv };
-            [ENV.to_owned(), format!("{name}={value}")].into_iter().chain(argv.iter().cloned()).collect()
-        }
-        _ => argv,
+    let is_said = argv.iter().any(|word| word.split_once('=').is_some_and(|(name, _)| VISIBLE.contains(&name)));
+    let given = run.environment.iter().filter(|(name, _)| VISIBLE.contains(&name.as_str()));
+    let given: Vec<String> = given.map(|(name, value)| format!("{name}={value}")).collect();
+    if is_said || given.is_empty() {
+        return argv;
     }
+    let rest = if argv.first().is_some_and(|first| first == ENV) { argv.get(1..).unwrap_or_default() } else { &argv };
+    [ENV.to_owned()].into_iter().chain(given).chain(rest.iter().cloned()).collect()
 }
 
 /// The words of a command line that needs no shell; variables before the program are set by `env`.

@@ -6,7 +6,7 @@ use super::question::Victim;
 use crate::advice::release::Release;
 use crate::advice::supervisor::Supervisor;
 use crate::gpu::guard::Refusal;
-use crate::gpu::{Device, GpuProcess, ProcessKey, ProcessKind, Snapshot};
+use crate::gpu::{GpuProcess, ProcessKey, ProcessKind, Snapshot};
 
 impl Model {
     /// Why nothing at all may be signalled; `None` where it may (in the demo: simulated).
@@ -81,7 +81,7 @@ pub(crate) fn victim(model: &Model, key: ProcessKey) -> Result<Victim, Refusal> 
 
 /// The process as a question names it.
 pub(crate) fn described(model: &Model, snapshot: &Snapshot, row: &GpuProcess, key: ProcessKey) -> Victim {
-    let listed = snapshot.devices.iter().filter(|device| lists(device, key)).map(|device| device.index);
+    let listed = snapshot.held_on(key).into_iter().map(|(device, _)| device.index);
     let open = snapshot.holders.iter().find(|holder| holder.process.key() == Some(key)).map(|holder| &holder.gpus);
     // The driver gives no figure for a process that it does not list; what is known of one is in its row.
     let of_unlisted = if row.kind == ProcessKind::Unlisted { row.used_bytes.value() } else { None };
@@ -101,10 +101,6 @@ pub(crate) fn described(model: &Model, snapshot: &Snapshot, row: &GpuProcess, ke
         supervisor: Supervisor::of(row),
         follows: None,
     }
-}
-
-fn lists(device: &Device, key: ProcessKey) -> bool {
-    device.processes.iter().any(|row| row.key() == Some(key))
 }
 
 /// What speaks for terminating it, apart from whether it works: that has a column and a line of its own.

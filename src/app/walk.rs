@@ -11,14 +11,16 @@ use crate::advice::release::Release;
 use crate::advice::supervisor::Supervisor;
 use crate::advice::{Changes, PlannedFix};
 use crate::gpu::guard::{Refusal, Signal};
-use crate::gpu::{GpuProcess, ProcessKey, Snapshot};
+use crate::gpu::{Device, GpuProcess, ProcessKey, Snapshot, Vendor};
 use crate::knowledge::FixId;
 use crate::knowledge::diagnosis::Diagnosis;
 pub(crate) use crate::report::markdown::Mark;
 use crate::units::{Bytes, WallTime};
 
 /// A driver's teardown may take a moment; after this the memory counts as not freed.
-pub(crate) const TEARDOWN: Duration = Duration::from_secs(10);
+const TEARDOWN: Duration = Duration::from_secs(10);
+/// ROCm's kernel driver frees in a queue of its own, after the process has exited.
+const TEARDOWN_OF_ROCM: Duration = Duration::from_secs(20);
 /// A program that was asked to unload may have to finish its work first; after this the request counts as failed.
 const LETTING_GO: Duration = Duration::from_secs(60);
 /// A supervisor starts what ended again within seconds; what comes later may be anybody's.
@@ -32,6 +34,11 @@ pub struct StepId {
     pub fix: FixId,
     /// The process it is about.
     pub target: Option<ProcessKey>,
+}
+
+/// How long freed memory is waited for on these GPUs.
+pub(crate) fn teardown<'d>(mut devices: impl Iterator<Item = &'d Device>) -> Duration {
+    if devices.any(|device| device.vendor == Vendor::Amd) { TEARDOWN_OF_ROCM } else { TEARDOWN }
 }
 
 impl StepId {
@@ -319,7 +326,9 @@ impl Ending {
             self.state = EndingState::Returned { bytes: Bytes::ZERO, after, free_now: Vec::new(), lives: false };
             return;
         }
-        if snapshot.find(self.victim.key).is_some() && now.saturating_sub(since) < TEARDOWN {
+        let its_devices = snapshot.devices.iter().filter(|device| self.victim.devices.contains(&device.index));
+        let teardown = teardown(its_devices);
+        if snapshot.find(self.victim.key).is_some() && now.saturating_sub(since) < teardown {
             return;
         }
         let Some((rise, free_now)) = self.rise(snapshot, shared) else {
@@ -331,7 +340,7 @@ impl Ending {
         if rise > Bytes::ZERO && u128::from(rise.0) * 10 >= u128::from(held.0) * 9 {
             let after = now.saturating_sub(self.asked_at);
             self.state = EndingState::Returned { bytes: rise.min(held), after, free_now, lives: false };
-        } else if now.saturating_sub(since) >= TEARDOWN {
+        } else if now.saturating_sub(since) >= teardown {
             self.state = EndingState::NotReturned { bytes: rise };
         }
     }

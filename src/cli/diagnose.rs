@@ -404,7 +404,9 @@ fn examine_among(
     let (snapshot, run, no_reading) = where_it_ran(global, asked, subject, named);
     // The failed process started this one, which inherited its environment.
     if asked.run_pid.is_some() && diagnosis.run.visible_devices.is_none() {
-        diagnosis.run.visible_devices = std::env::var("CUDA_VISIBLE_DEVICES").ok().filter(|list| !list.is_empty());
+        let variables = ["CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"];
+        let mut values = variables.iter().filter_map(|name| std::env::var(name).ok());
+        diagnosis.run.visible_devices = values.find(|list| !list.is_empty());
     }
     let fixes = base.leading_fixes(&diagnosis);
     let entry = diagnosis.matches.first().and_then(|found| base.entry(found.entry));

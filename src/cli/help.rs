@@ -87,6 +87,7 @@ Examples:
   oomdoctor sample --count 1               a header line and one reading
   oomdoctor sample --interval 5 >> gpu.jsonl
   oomdoctor --replay gpu.jsonl             show it
+  oomdoctor sample --count 60 --record amd.jsonl    to give away: no names
 
 Exit code: 0, also without a driver; 2 if the output can't be written.";
 

@@ -1,6 +1,7 @@
 //! Owns `oomdoctor kill`, which names the processes, asks, signals exactly those, waits, and prints how much VRAM was
 //! freed. It applies the same checks as the terminal program and never escalates to SIGKILL by itself.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Write};
 use std::process::ExitCode;
@@ -16,6 +17,7 @@ use crate::advice::offer::Seen;
 use crate::advice::supervisor::Supervisor;
 use crate::app::effect::Order;
 use crate::app::msg::SignalReport;
+use crate::app::walk::teardown;
 use crate::gpu::guard::{Refusal, Signal, Viewer};
 use crate::gpu::running::Running;
 use crate::gpu::{GpuProcess, ProcessKey, ProcessKind, Snapshot};
@@ -27,9 +29,6 @@ use crate::runtime::process_control::Leaders;
 use crate::runtime::process_control::follow_and_watch;
 use crate::text::harmless;
 use crate::units::{Bytes, WallTime};
-
-/// How long to wait for the driver to free the VRAM of a process that has exited.
-const TEARDOWN: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
 pub struct KillArgs {
@@ -443,13 +442,15 @@ fn report_memory(global: &Global, targets: &[Target], before: Option<&Snapshot>,
     if held == Bytes::ZERO {
         return;
     }
-    let due = Instant::now() + TEARDOWN;
+    let on = targets.iter().flat_map(|target| before.held_on(target.key)).map(|(device, _)| device);
+    let due = Instant::now() + teardown(on.clone());
+    let on: BTreeSet<u32> = on.map(|device| device.index).collect();
     loop {
         let Ok(now) = machine::read_once(&global.sampling) else {
             return say("the driver stopped answering: freed VRAM unknown");
         };
         let listed = targets.iter().any(|target| now.find(target.key).is_some());
-        let freed = free(&now).less(free(before));
+        let freed = free(&now, &on).less(free(before, &on));
         if freed.0 / 9 * 10 >= held.0 && !listed {
             for (target, _) in targets.iter().zip(ended).filter(|(_, ended)| **ended) {
                 note_memory(journal, target.key, target.held.unwrap_or_default());
@@ -472,8 +473,10 @@ fn note_memory(journal: &Journal, key: ProcessKey, bytes: Bytes) {
     }
 }
 
-fn free(snapshot: &Snapshot) -> Bytes {
-    snapshot.devices.iter().filter_map(|device| device.memory.free_bytes.value()).fold(Bytes::ZERO, Bytes::plus)
+/// What is free on these GPUs.
+fn free(snapshot: &Snapshot, on: &BTreeSet<u32>) -> Bytes {
+    let devices = snapshot.devices.iter().filter(|device| on.contains(&device.index));
+    devices.filter_map(|device| device.memory.free_bytes.value()).fold(Bytes::ZERO, Bytes::plus)
 }
 
 /// Prints a line. If that fails, the line goes to standard error: the signal was sent, and the user must learn of it.

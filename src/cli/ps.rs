@@ -48,10 +48,15 @@ pub(super) fn run(global: &Global, json: bool, hosts: &HostArgs) -> ExitCode {
         Err(message) => return refuse(&message),
     }
     let interval = global.sampling.interval.min(LONGEST_WATCH);
-    let readings = match machine::read_twice(&Sampling { interval, ..global.sampling.clone() }) {
+    let sampling = Sampling { interval, windows: false, ..global.sampling.clone() };
+    let mut readings = match machine::read_twice(&sampling) {
         Ok(readings) => Watched::of(readings),
         Err(why) => return unread(&why),
     };
+    if global.sampling.windows {
+        readings.snapshot.windows = Some(machine::windows_processes());
+        readings.snapshot = readings.snapshot.harmless();
+    }
     let text = if json { pretty(&Listing::of(&readings)) } else { Ok(as_text(&readings, terminal_width())) };
     let written = text.and_then(|text| write(text.as_bytes()).map_err(|error| error.to_string()));
     match (written, readings.snapshot.unavailable()) {
@@ -94,7 +99,10 @@ fn as_text(watched: &Watched, width: Option<usize>) -> String {
         Some(index) => format!("GPU {index}: {text}"),
         None => text,
     });
-    paragraphs.push(wrapped(remarks, width));
+    let untried = sight::untried(snapshot).map(|makers| {
+        format!("{makers} figures were not tried on hardware yet: `oomdoctor sample --record FILE` makes a recording to report.")
+    });
+    paragraphs.push(wrapped(remarks.chain(untried), width));
     paragraphs.retain(|lines| !lines.is_empty());
     let mut text = String::new();
     for (at, lines) in paragraphs.iter().enumerate() {
@@ -115,13 +123,17 @@ fn device_line(device: &Device) -> String {
     let memory = &device.memory;
     let reserved = memory.reserved_bytes.value().filter(|bytes| *bytes > Bytes::ZERO);
     let reserved = reserved.map(|bytes| format!(", {bytes} reserved by the driver"));
+    let shared = device.shared_used_bytes.zip(device.shared_total_bytes);
+    let shared = shared.map(|(used, total)| format!(", and {used} of {total} system memory (GTT)"));
     format!(
-        "GPU {} {name}: {} free of {}, {} used{}",
+        "GPU {} {name}: {} free of {}, {} used{}{}{}",
         device.index,
         shown(&memory.free_bytes),
         shown(&memory.total_bytes),
         shown(&memory.used_bytes),
         reserved.unwrap_or_default(),
+        shared.unwrap_or_default(),
+        if device.asleep { ", asleep" } else { "" },
     )
 }
 

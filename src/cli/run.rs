@@ -33,7 +33,18 @@ const NOT_RUN: u8 = 126;
 /// Variables that number the processes of one machine from 0: PyTorch's launchers, Slurm, Open MPI, MPICH and Intel MPI.
 const LOCAL_RANKS: [&str; 4] = ["LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"];
 /// Other variables of a command that a record keeps.
-const KEPT_VARIABLES: [&str; 5] = ["RANK", "SLURM_PROCID", "SLURM_JOB_ID", "WORLD_SIZE", "CUDA_VISIBLE_DEVICES"];
+const KEPT_VARIABLES: [&str; 10] = [
+    "RANK",
+    "SLURM_PROCID",
+    "SLURM_JOB_ID",
+    "WORLD_SIZE",
+    "CUDA_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "ZE_AFFINITY_MASK",
+    "ZE_ENABLE_PCI_ID_DEVICE_ORDER",
+    "ONEAPI_DEVICE_SELECTOR",
+];
 
 #[derive(Debug, Args)]
 pub struct RunArgs {

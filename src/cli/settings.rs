@@ -59,6 +59,9 @@ pub struct Options {
     /// Read this folder in place of /proc: the tests' own.
     #[arg(long = "proc-folder", global = true, help_heading = EVERYWHERE, value_name = "DIR", hide = true)]
     process_folder: Option<PathBuf>,
+    /// Under WSL2, also show Windows' own processes with GPU memory: asks powershell.exe, and only reads
+    #[arg(long, global = true, help_heading = EVERYWHERE)]
+    windows: bool,
     /// Add your own entries and fixes from this folder; a file replaces the built-in one of the same name
     #[arg(long, global = true, help_heading = EVERYWHERE, env = "OOMDOCTOR_KNOWLEDGE", value_name = "DIR")]
     knowledge: Option<PathBuf>,
@@ -126,6 +129,7 @@ struct Configuration {
     knowledge: Option<PathBuf>,
     interval: Option<f64>,
     read_only: bool,
+    windows: bool,
     keep_log: Option<bool>,
     find_logs: Option<bool>,
     theme: Option<String>,
@@ -157,6 +161,7 @@ pub(super) fn resolve(options: Options, look: Look) -> Result<Global, String> {
             process_folder: options.process_folder,
             interval: interval.unwrap_or(Duration::from_secs(1)),
             glance: None,
+            windows: options.windows || configuration.windows,
         },
         knowledge: options.knowledge.or(configuration.knowledge).or(own_knowledge),
         read_only: options.read_only || configuration.read_only,

@@ -2,6 +2,7 @@
 //! where something is really missing. The commands were looked up in their manuals on 2026-11-21: docker run (--pid),
 //! kubectl debug, srun (--jobid, --overlap, --pty), fuser(1), nvidia-smi.
 
+use super::windows::WindowsReading;
 use super::{Device, Driver, GpuProcess, Nature, Reading, Snapshot, Vantage, Vendor};
 use crate::units::Bytes;
 
@@ -17,6 +18,9 @@ pub fn unexplained(device: &Device) -> Option<Bytes> {
 pub fn of_device(snapshot: &Snapshot, device: &Device) -> Option<String> {
     if device.error.is_some() {
         return None;
+    }
+    if device.asleep {
+        return Some("Asleep to save power. It is not woken to be read, so its processes are unknown.".into());
     }
     Some(match device.nature? {
         Nature::Split if snapshot.devices.iter().any(|other| other.nature == Some(Nature::MigInstance)) => {
@@ -44,6 +48,38 @@ pub fn of_device(snapshot: &Snapshot, device: &Device) -> Option<String> {
                 .into()
         }
     })
+}
+
+/// Memory that a full GPU had moved out of its VRAM, which the kernel's driver tells.
+fn of_spilled(device: &Device) -> Option<String> {
+    let spilled = device.processes.iter().filter_map(|row| Some((row.spilled_bytes?, row.pid)));
+    let (most, pid) = spilled.max().filter(|(bytes, _)| *bytes >= MATTERS)?;
+    Some(format!("{most} of PID {pid} was moved from VRAM to system memory because VRAM was full: slow, not failed."))
+}
+
+/// What a process has beside its figure: memory out of VRAM, the system memory that it uses through the GPU, and others who
+/// have the same memory open.
+pub fn of_memory(row: &GpuProcess) -> Option<String> {
+    let spilled = row.spilled_bytes.filter(|bytes| *bytes >= MATTERS);
+    let spilled = spilled.map(|bytes| format!("{bytes} moved out of VRAM"));
+    let shared = row.shared_bytes.filter(|bytes| *bytes >= MATTERS && spilled.is_none());
+    let shared = shared.map(|bytes| format!("and {bytes} system memory"));
+    let with: Vec<String> = row.shared_with.iter().take(3).map(u32::to_string).collect();
+    let more = if row.shared_with.len() > with.len() { ", …" } else { "" };
+    let with = if with.is_empty() { None } else { Some(format!("shared with {}{more}", with.join(", "))) };
+    let parts: Vec<String> = [spilled, shared, with].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// The makers whose figures no real GPU has confirmed yet, of those here.
+pub fn untried(snapshot: &Snapshot) -> Option<&'static str> {
+    let has = |vendor| snapshot.devices.iter().any(|device| device.vendor == vendor);
+    match (has(Vendor::Amd), has(Vendor::Intel)) {
+        (true, true) => Some("AMD and Intel"),
+        (true, false) => Some("AMD"),
+        (false, true) => Some("Intel"),
+        (false, false) => None,
+    }
 }
 
 /// Why VRAM on this device is unattributed, and how to find out who uses it.
@@ -82,7 +118,7 @@ pub fn of_unexplained(snapshot: &Snapshot, device: &Device) -> Option<String> {
 /// What can't be seen from here: of a GPU, by its index, or of all of them. What is so of several GPUs is said once.
 pub fn remarks(snapshot: &Snapshot) -> Vec<(Option<u32>, String)> {
     let of_gpus = snapshot.devices.iter().flat_map(|device| {
-        let texts = [of_device(snapshot, device), of_unexplained(snapshot, device)];
+        let texts = [of_device(snapshot, device), of_spilled(device), of_unexplained(snapshot, device)];
         texts.into_iter().flatten().map(|text| (Some(device.index), text))
     });
     let mut remarks: Vec<(Option<u32>, String)> = Vec::new();
@@ -96,6 +132,7 @@ pub fn remarks(snapshot: &Snapshot) -> Vec<(Option<u32>, String)> {
     remarks.sort_by_key(|(index, _)| index.is_none());
     remarks.extend(of_machine(snapshot).map(|text| (None, text)));
     remarks.extend(of_driver(snapshot).map(|text| (None, text)));
+    remarks.extend(snapshot.windows.iter().flat_map(WindowsReading::remarks).map(|text| (None, text)));
     remarks
 }
 
@@ -120,8 +157,9 @@ fn of_vantage(snapshot: &Snapshot, vantage: &Vantage) -> Option<String> {
         Vantage::Wsl => {
             let has_figures = rows.any(|row| row.used_bytes.known().is_some());
             let text = "WSL2: Windows' driver tells no process's memory here. Windows' Task Manager does: Details, column \
-                 Dedicated GPU memory.";
-            (!has_figures && !snapshot.devices.is_empty()).then(|| text.to_owned())
+                 Dedicated GPU memory. Or start oomdoctor with --windows.";
+            let is_asked = snapshot.windows.is_some();
+            (!has_figures && !is_asked && !snapshot.devices.is_empty()).then(|| text.to_owned())
         }
         Vantage::Container | Vantage::Kubernetes => {
             let text = "This is a container: processes outside it have no name here and can't be ended from here.";
@@ -224,6 +262,21 @@ mod tests {
         );
         board.error = Some("GPU is lost".into());
         assert_eq!(shared_memory(&board, &now.host), None);
+    }
+
+    #[test]
+    fn memory_that_was_moved_out_of_vram_and_a_gpu_that_sleeps_are_said() {
+        let mut now = machine(Bytes::ZERO, vec![]);
+        assert_eq!((remarks(&now), untried(&now)), (vec![], None));
+        let row = &mut now.devices[0].processes[0];
+        row.spilled_bytes = Some(Bytes::mib(2));
+        assert_eq!(of_memory(row), None, "a little is everyday life");
+        (row.spilled_bytes, row.shared_with) = (Some(Bytes::gib(2)), vec![9]);
+        assert_eq!(of_memory(row).as_deref(), Some("2.0 GiB moved out of VRAM, shared with 9"));
+        assert!(remarks(&now)[0].1.contains("2.0 GiB of PID 7") && remarks(&now)[0].1.contains("slow"));
+        (now.devices[0].asleep, now.devices[0].vendor) = (true, Vendor::Amd);
+        assert!(remarks(&now)[0].1.contains("Asleep"));
+        assert_eq!(untried(&now), Some("AMD"));
     }
 
     #[test]

@@ -89,5 +89,6 @@ pub(crate) fn snapshot(second: i64) -> Snapshot {
         launchers: vec![],
         unseen_processes: 0,
         seen_from: vec![],
+        windows: None,
     }
 }

@@ -123,6 +123,7 @@ impl Lines {
             launchers: Vec::new(),
             unseen_processes: 0,
             seen_from: Vec::new(),
+            windows: None,
         };
         Ok((snapshot, self.boot_id))
     }

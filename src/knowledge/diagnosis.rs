@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::facts::Facts;
-pub use super::kinds::{CauseKind, Certainty, MemoryKind, Oom, Phase, Platform, Stage};
+pub use super::kinds::{CauseKind, Certainty, Maker, MemoryKind, Oom, Phase, Platform, Stage};
 use super::run::Run;
 use super::summary::MemorySummary;
 use crate::allocations::told::Filled;

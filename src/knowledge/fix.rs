@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::kinds::{CauseKind, MemoryKind, Phase, Platform, Stage};
+use super::kinds::{CauseKind, Maker, MemoryKind, Phase, Platform, Stage};
 use super::settings::Asked;
 use super::version::{Range, Versions};
 use crate::ids::FixId;
@@ -130,6 +130,8 @@ pub struct FixCommand {
     pub costs: Option<String>,
     /// The only system that it works on; any, if not given.
     pub on: Option<Platform>,
+    /// The maker of the GPU that it is for. Not given: any maker that has no form of its own in the fix.
+    pub maker: Option<Maker>,
     /// Phases in which it is right for this program. Empty: all phases of the fix.
     pub phases: Vec<Phase>,
     /// The versions it is right for and where that was checked.
@@ -235,7 +237,9 @@ impl Fix {
     /// The command for the first of these programs that has one of its own, else the one that fits any. Where only other
     /// versions of that program have it, there is none: what fits any program is not for one with options of its own.
     pub fn command_for(&self, programs: &[&str], ran: &Circumstances<'_>) -> Option<&FixCommand> {
-        let fits = |command: &&FixCommand| command.fits(ran);
+        let has_own = ran.maker.is_some() && self.commands.iter().any(|command| command.maker == ran.maker);
+        let maker = if has_own { ran.maker } else { None };
+        let fits = |command: &&FixCommand| command.maker == maker && command.fits(ran);
         let first = programs
             .iter()
             .chain(&["*"])
@@ -251,6 +255,8 @@ pub struct Circumstances<'r> {
     pub phase: Phase,
     /// The system, where it is known.
     pub on: Option<Platform>,
+    /// The maker of its GPU, where that is not NVIDIA.
+    pub maker: Option<Maker>,
     /// The versions that the log prints, and those that the run is older than.
     pub versions: &'r Versions,
     pub older_than: &'r Versions,

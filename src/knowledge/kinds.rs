@@ -45,6 +45,14 @@ pub enum Platform {
     Windows,
 }
 
+/// Who made the GPU, where that is not NVIDIA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Maker {
+    #[serde(rename = "AMD")]
+    Amd,
+    Intel,
+}
+
 /// What the job was doing when it failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

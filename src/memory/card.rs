@@ -1,16 +1,17 @@
-//! Owns a GPU as far as a model's fit is concerned, which of several has most free memory, and what lets a program see
-//! some of them alone. Bytes.
+//! Owns a GPU as far as a model's fit is concerned, and which of several has most free memory. Bytes.
 
 use std::cmp::Reverse;
 
-use super::engine::Engine;
+use super::visible::Counted;
 use crate::units::Bytes;
 
 /// What is free for the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Card {
+    /// The number that oomdoctor gives it.
     pub index: u32,
-    pub uuid: Option<String>,
+    /// How the programs that use it count it.
+    pub counted: Counted,
     pub name: String,
     pub total: Bytes,
     pub free: Bytes,
@@ -21,7 +22,7 @@ pub struct Card {
 impl Card {
     /// One that is known by its memory alone.
     pub fn of(free: Bytes, total: Bytes) -> Card {
-        Card { index: 0, uuid: None, name: String::new(), total, free, each: Vec::new() }
+        Card { index: 0, counted: Counted::default(), name: String::new(), total, free, each: Vec::new() }
     }
 
     /// What is free on it, or on each of several.
@@ -46,29 +47,7 @@ pub fn most_free_first(cards: &[Card]) -> Vec<&Card> {
     sorted
 }
 
-/// Whether the GPUs are not all of one size: CUDA then counts the fastest first, unless it is told not to.
+/// Whether the GPUs are not all of one size: a library may then count them in another order, unless it is told not to.
 pub fn differ(cards: &[Card]) -> bool {
     cards.iter().any(|card| Some(card.total) != cards.first().map(|first| first.total))
-}
-
-/// What lets a program see those with most free memory alone, where it would take others; empty where it takes them
-/// anyway or there are too few.
-pub fn only_most_free(count: usize, cards: &[Card]) -> String {
-    let mut chosen: Vec<u32> = most_free_first(cards).into_iter().take(count).map(|card| card.index).collect();
-    chosen.sort_unstable();
-    if count > cards.len() || cards.iter().map(|card| card.index).take(count).eq(chosen.iter().copied()) {
-        return String::new();
-    }
-    let said: Vec<String> = chosen.iter().map(u32::to_string).collect();
-    format!("CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES={} ", said.join(","))
-}
-
-/// What lets a program see this GPU alone. vLLM and SGLang read the variable as numbers (vllm-project/vllm#13815); in
-/// the order of the bus they are the driver's.
-pub fn only_on(card: &Card, engine: &Engine) -> String {
-    let takes_numbers = matches!(engine, Engine::Vllm(_) | Engine::Sglang(_));
-    match &card.uuid {
-        Some(uuid) if !takes_numbers => format!("CUDA_VISIBLE_DEVICES={uuid}"),
-        _ => format!("CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES={}", card.index),
-    }
 }

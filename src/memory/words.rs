@@ -114,6 +114,7 @@ mod tests {
     use crate::memory::fits::fits;
     use crate::memory::settings::Outputs;
     use crate::memory::table;
+    use crate::memory::visible::Counted;
 
     fn model(name: &str) -> ModelShape {
         table::shape(&table::find(table::rows().unwrap(), name).unwrap(), "Q4_K_M")
@@ -135,7 +136,7 @@ mod tests {
     }
 
     fn card(free: Bytes) -> Card {
-        Card { index: 0, uuid: None, name: "x".into(), total: Bytes::gib(80), free, each: Vec::new() }
+        Card { index: 0, counted: Counted::default(), name: "x".into(), total: Bytes::gib(80), free, each: Vec::new() }
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub struct Sampling {
     pub interval: Duration,
     /// The time from one glance to the next; `None` reads no glances.
     pub glance: Option<Duration>,
+    /// Whether Windows is asked for its own processes, under WSL2.
+    pub windows: bool,
 }
 
 /// How lines begin that are no whole reading.

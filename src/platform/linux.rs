@@ -9,6 +9,7 @@ pub mod probe;
 pub mod procfs;
 pub(crate) mod relay;
 pub mod release;
+mod windows;
 
 use std::collections::BTreeSet;
 use std::ffi::c_int;
@@ -27,7 +28,9 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::{Pid, getpid};
 
-use super::contract::{News, ReadLoad, Sampling, SetPace, Typed};
+use super::contract::{News, ReadLoad, Sampling, SetPace, Typed, write_line};
+use crate::gpu::anonymous::Anonymous;
+use crate::gpu::windows::WindowsReading;
 use crate::gpu::{Snapshot, Vantage};
 use crate::platform::unix::output::check_output_open;
 use crate::platform::unix::pipe::timespec;
@@ -79,6 +82,63 @@ pub(crate) fn watch(sampling: Sampling, tell: impl Fn(News) -> bool + Send + 'st
     let interval = sampling.interval;
     let pacer = feed::live(move || live::paced_sampler(&sampling), interval, tell)?;
     Ok(Box::new(move |every| pacer.set(every)))
+}
+
+/// Windows' own processes with GPU memory, under WSL2. Takes some seconds.
+pub(crate) fn windows_processes() -> WindowsReading {
+    windows::read()
+}
+
+/// A file for the lines of the sampler, which stand in it without names.
+struct NamelessFile {
+    file: File,
+    line: Vec<u8>,
+    is_first: bool,
+    names: Anonymous,
+}
+
+impl NamelessFile {
+    fn new(file: File) -> NamelessFile {
+        NamelessFile { file, line: Vec::new(), is_first: true, names: Anonymous::default() }
+    }
+
+    fn write_line(&mut self) -> io::Result<()> {
+        let line = std::mem::take(&mut self.line);
+        match News::parse(&line, std::mem::take(&mut self.is_first))? {
+            News::Header(header) => write_line(&mut self.file, &Anonymous::header(header))?,
+            News::Snapshot(snapshot) => write_line(&mut self.file, &self.names.snapshot(*snapshot))?,
+            // None of these was asked for.
+            News::Glance(_) | News::Peaks(_) | News::Down(_) | News::OnBattery(_) => true,
+        };
+        Ok(())
+    }
+}
+
+impl Write for NamelessFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        let taken = end.map_or(bytes.len(), |end| end + 1);
+        self.line.extend(bytes.iter().take(taken));
+        if end.is_some() {
+            self.write_line()?;
+        }
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl AsFd for NamelessFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// Writes readings to a file, one per line, without names of people, machines and programs, until `count` are written.
+pub(crate) fn record(sampling: &Sampling, count: Option<u64>, file: File) -> io::Result<()> {
+    probe::run(sampling, &mut NamelessFile::new(file), count, None::<io::Stdin>)
 }
 
 /// Writes readings to standard output, one per line, until `count` are written or the output closes. If `paced`,

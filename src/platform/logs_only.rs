@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, stdout};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -22,6 +23,7 @@ use super::unix as here;
 use super::windows::{self as system, self as here};
 use crate::advice::release::Release;
 use crate::gpu::guard::{Signal, Viewer};
+use crate::gpu::windows::WindowsReading;
 use crate::gpu::{Driver, Header, ProcessKey, Snapshot, Vantage};
 use crate::record::End;
 use crate::record::frame::Begin;
@@ -38,6 +40,7 @@ fn snapshot(memory: &mut HostMemory) -> Snapshot {
         launchers: Vec::new(),
         unseen_processes: 0,
         seen_from: SEEN_FROM.to_vec(),
+        windows: None,
     }
 }
 
@@ -102,6 +105,14 @@ pub(crate) fn end_as(end: End) -> u8 {
 
 pub(crate) fn load(_: &Sampling, _: u32) -> ReadLoad {
     Box::new(crate::record::HostMemory::default)
+}
+
+pub(crate) fn windows_processes() -> WindowsReading {
+    WindowsReading::unread("Windows is asked from WSL2 only")
+}
+
+pub(crate) fn record(_: &Sampling, _: Option<u64>, _: File) -> io::Result<()> {
+    Err(io::Error::other(system::LOGS_ONLY))
 }
 
 pub(crate) fn sample(sampling: &Sampling, count: Option<u64>, _: bool) -> io::Result<()> {

@@ -12,7 +12,7 @@ use super::effect::effect_and_outcome;
 use super::redact::Names;
 use super::{Report, cut, differences, shortened};
 use crate::advice::{self, words};
-use crate::gpu::{Device, Driver, GpuProcess, Reading};
+use crate::gpu::{Device, Driver, GpuProcess, Reading, sight};
 use crate::knowledge::allocations::other_failure;
 use crate::knowledge::diagnosis::{Match, Oom};
 use crate::log::{Expression, PastedLog};
@@ -324,6 +324,9 @@ impl Writer<'_> {
             figure(&host.memory_available_bytes),
             figure(&host.memory_total_bytes)
         );
+        if let Some(makers) = sight::untried(snapshot) {
+            part += &format!("\n{makers} figures were not tried on hardware yet.\n");
+        }
         if !snapshot.devices.is_empty() {
             part += "\n| GPU, process | VRAM | user | command |\n|---|---|---|---|\n";
             part.extend(snapshot.devices.iter().map(|device| self.device(device)));

@@ -48,6 +48,7 @@ fn one(model: &Model, theme: &Theme, device: &Device, width: usize) -> Vec<Span<
     let Some(figures) = Figures::of(device) else {
         let memory = &device.memory;
         let why = memory.used_bytes.reason().or(memory.total_bytes.reason()).unwrap_or_default();
+        let why = if device.asleep { "asleep".to_owned() } else { why };
         return vec![Span::styled(label, theme.title), Span::raw(format!("memory: {why}"))];
     };
     let has_history = !model.is_small();
@@ -82,6 +83,7 @@ fn short(model: &Model, theme: &Theme, device: &Device, width: usize) -> Vec<Spa
     let busy = match device.utilization_percent.value() {
         Some(percent) if percent > 0 => format!("{:<6}", format!("{percent} %")),
         Some(_) => "idle  ".to_owned(),
+        None if device.asleep => "asleep".to_owned(),
         None => "?     ".to_owned(),
     };
     let right = cut(&format!("{right} {busy}"), width.saturating_sub(label.width() + 6));

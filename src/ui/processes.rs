@@ -68,6 +68,9 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
 
 fn title(model: &Model) -> String {
     let mut title = " GPUs & processes ".to_owned();
+    if let Some(makers) = model.snapshot().and_then(sight::untried) {
+        title.push_str(&format!("· {makers}: not tried on hardware "));
+    }
     if !model.processes.filter.is_empty() {
         title.push_str(&format!("· filter \"{}\" ", model.processes.filter));
     }
@@ -279,6 +282,9 @@ fn what(of: &Row<'_>, shape: &Columns, theme: &Theme) -> String {
     }
     if let Some(service) = sight::of_service(row) {
         text.push_str(&format!("  ({service})"));
+    }
+    if let Some(memory) = sight::of_memory(row) {
+        text.push_str(&format!("  ({memory})"));
     }
     if !row.proved {
         text.push_str("  (not visible from here)");

@@ -440,6 +440,7 @@ impl Scenario {
             launchers: vec![],
             unseen_processes: 0,
             seen_from: self.seen_from.iter().cloned().map(Vantage::from).collect(),
+            windows: None,
         }
     }
 

@@ -19,6 +19,7 @@ use oomdoctor::memory::engine::Engine;
 use oomdoctor::memory::options::options;
 use oomdoctor::memory::settings::Settings;
 use oomdoctor::memory::shape::from_gguf;
+use oomdoctor::memory::visible::Counted;
 use oomdoctor::memory::{config, gguf, safetensors};
 #[cfg(target_os = "linux")]
 use oomdoctor::platform::linux::probe::drm::fdinfo;
@@ -154,7 +155,7 @@ pub fn entry(data: &[u8]) {
 
 fn card() -> Card {
     let (total, free) = (Bytes::gib(24), Bytes::gib(20));
-    Card { index: 0, uuid: None, name: "GPU".into(), total, free, each: Vec::new() }
+    Card { index: 0, counted: Counted::default(), name: "GPU".into(), total, free, each: Vec::new() }
 }
 
 /// A GGUF header is refused, or gives a shape to compute with.

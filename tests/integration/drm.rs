@@ -296,3 +296,126 @@ fn a_process_that_is_ended_gives_its_memory_back() {
     assert!(only(&after).processes.is_empty());
     assert_eq!(only(&after).memory.used_bytes, Reading::Known(Bytes::gib(1)));
 }
+
+/// Two equal GPUs that ROCm counts the other way round; the first in the order of the bus is full.
+fn with_rocms_own_order() -> DrmMachine {
+    let machine = DrmMachine::new(&[radeon(0), radeon(1)]);
+    let nodes = "class/kfd/kfd/topology/nodes";
+    for (node, gpu_id, minor) in [(1, 11, 129), (2, 22, 128)] {
+        machine.set(&format!("{nodes}/{node}/gpu_id"), &format!("{gpu_id}\n"));
+        machine.set(&format!("{nodes}/{node}/properties"), &format!("drm_render_minor {minor}\n"));
+    }
+    machine.set("class/drm/card0/device/mem_info_vram_used", "21474836480\n");
+    machine.set("class/drm/card1/device/mem_info_vram_used", "20971520\n");
+    machine.set("class/drm/card1/device/gpu_busy_percent", "0\n");
+    machine
+}
+
+#[test]
+fn a_rocm_log_is_matched_by_rocms_numbers_and_its_step_has_rocms_variable() {
+    let machine = with_rocms_own_order();
+    let user = User::of(&machine, 0);
+    machine.says(user.pid(), 0, &uses(12, "0000:03:00.0", "16384 MiB"));
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log.txt");
+    let text = "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 8.00 GiB. GPU 1 has a total capacity of \
+        23.98 GiB of which 3.98 GiB is free. Of the allocated memory 100.00 MiB is allocated by PyTorch, and 20.00 MiB is \
+        reserved by PyTorch but unallocated.\n";
+    fs::write(&log, text).unwrap();
+    let output = machine.output(&["diagnose", "--json", log.to_str().unwrap()]);
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["ledger"]["device"], 0, "ROCm's GPU 1 is the first on the bus");
+    let commands = told["plan"].as_array().unwrap().iter().flat_map(|fix| fix["steps"].as_array().unwrap());
+    let commands: Vec<&str> = commands.filter_map(|step| step["command"].as_str()).collect();
+    assert!(commands.iter().any(|command| command.contains("HIP_VISIBLE_DEVICES=0")), "{commands:?}");
+    assert!(!commands.iter().any(|command| command.contains("CUDA_VISIBLE_DEVICES")), "{commands:?}");
+}
+
+#[test]
+fn a_fit_names_the_gpu_as_its_maker_counts_it() {
+    let machine = with_rocms_own_order();
+    let output = machine.output(&["fit", "llama-3.1-8b", "--engine", "vllm"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("HIP_VISIBLE_DEVICES=0") && !said.contains("CUDA_"), "{said}");
+    let arcs = ["0000:03:00.0", "0000:04:00.0"].iter().zip(0..);
+    let arcs: Vec<Gpu<'_>> = arcs.map(|(address, number)| Gpu { number, driver: "xe", address, files: &[] }).collect();
+    let machine = DrmMachine::new(&arcs);
+    machine.set("fs/cgroup/dmem.capacity", "drm/0000:03:00.0/vram0 8589934592\ndrm/0000:04:00.0/vram0 25769803776\n");
+    let ordinals: Vec<Option<u32>> = machine.snapshot().devices.iter().map(|device| device.ordinal).collect();
+    assert_eq!(ordinals, [Some(0), Some(1)]);
+}
+
+#[test]
+fn what_no_hardware_has_confirmed_is_said_once_and_not_of_nvidia() {
+    let machine = DrmMachine::new(&[radeon(0), radeon(1)]);
+    let users = [User::of(&machine, 0), User::of(&machine, 1)];
+    machine.says(users[0].pid(), 0, &uses(7, "0000:03:00.0", "3 GiB"));
+    machine.says(users[1].pid(), 0, &uses(7, "0000:04:00.0", "5 GiB"));
+    let text = String::from_utf8(machine.output(&["ps"]).stdout).unwrap();
+    assert_eq!(text.matches("not tried on hardware").count(), 1, "{text}");
+    assert!(text.contains("2.0 GiB moved out of VRAM") && text.contains("slow, not failed"), "{text}");
+    assert!(text.contains("100 MiB of 62.5 GiB system memory (GTT)"), "{text}");
+}
+
+#[test]
+fn a_recording_to_give_away_has_no_names_and_can_be_read_again() {
+    let machine = DrmMachine::new(&[radeon(0)]);
+    let user = User::of(&machine, 0);
+    machine.says(user.pid(), 0, &uses(12, "0000:03:00.0", "8192 MiB"));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("amd.jsonl");
+    let arguments = ["sample", "--count", "1", "--record", path.to_str().unwrap()];
+    let output = machine.output(&arguments);
+    assert!(output.status.success(), "{output:?}");
+    let text = fs::read_to_string(&path).unwrap();
+    let mut lines = text.lines();
+    assert!(lines.next().unwrap().contains("\"boot_id\":null"));
+    let snapshot: Snapshot = serde_json::from_str(lines.next().unwrap()).unwrap();
+    let process = row(only(&snapshot), user.pid());
+    assert_eq!(
+        (process.used_bytes.value(), process.command.known().unwrap().as_str()),
+        (Some(Bytes::gib(8)), "program-1")
+    );
+    assert_eq!((snapshot.host.name.as_str(), process.user.known().unwrap().as_str()), ("host", "user-1"));
+    let again = machine.output(&arguments);
+    assert!(!again.status.success(), "what is there is not overwritten");
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
+}
+
+/// A `powershell.exe` first on the PATH that prints this.
+fn windows_says(folder: &std::path::Path, script: &str) -> std::ffi::OsString {
+    use std::os::unix::fs::PermissionsExt;
+    let program = folder.join("powershell.exe");
+    fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut path = folder.as_os_str().to_owned();
+    path.push(":/usr/bin:/bin");
+    path
+}
+
+#[test]
+fn windows_is_asked_only_with_the_option_and_its_processes_are_marked() {
+    let machine = DrmMachine::new(&[radeon(0)]);
+    let folder = tempfile::tempdir().unwrap();
+    let asked = folder.path().join("asked");
+    let script = format!(
+        "echo asked >{}; printf 'Hello\\r\\nmemory|pid_77_luid_0x0_0xD1_phys_0|6442450944|3221225472\\r\\nprocess|77|game\\r\\n'",
+        asked.display()
+    );
+    let path = windows_says(folder.path(), &script);
+    let ps = |arguments: &[&str]| {
+        let mut command = machine.oomdoctor(arguments);
+        String::from_utf8(command.env("PATH", &path).output().unwrap().stdout).unwrap()
+    };
+    let text = ps(&["ps"]);
+    assert!(!text.contains("Windows") && !asked.exists(), "{text}");
+    let text = ps(&["ps", "--windows"]);
+    assert!(text.contains("Windows' processes, VRAM: game (77) 6.0 GiB"), "{text}");
+    assert!(text.contains("3.0 GiB of GPU memory in system memory") && text.contains("slow, not failed"), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&ps(&["ps", "--windows", "--json"])).unwrap();
+    assert_eq!(json["windows"]["processes"][0]["pid"], 77);
+    windows_says(folder.path(), "head -c 3000 /dev/urandom");
+    assert!(ps(&["ps", "--windows"]).contains("Windows' processes are unknown"));
+    fs::remove_file(folder.path().join("powershell.exe")).unwrap();
+    assert!(ps(&["ps", "--windows"]).contains("powershell.exe is not on PATH"));
+}

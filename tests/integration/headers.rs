@@ -11,6 +11,7 @@ use oomdoctor::memory::options;
 use oomdoctor::memory::shape::from_gguf;
 use oomdoctor::memory::split::{self, Mode};
 use oomdoctor::memory::training::{Optimizer, Recipe, Sharing, Step, Training};
+use oomdoctor::memory::visible::Counted;
 use oomdoctor::memory::{Engine, Settings, safetensors, sglang, vllm};
 use oomdoctor::units::Bytes;
 
@@ -175,7 +176,7 @@ fn reckon(gguf: &gguf::Gguf, dice: &mut Dice) {
     let settings = Settings { context, parallel: 1 + dice.below(5), ..Settings::default() };
     let card = Card {
         index: 0,
-        uuid: None,
+        counted: Counted::default(),
         name: "x".into(),
         total: Bytes::gib(24),
         free: Bytes(dice.nasty()),

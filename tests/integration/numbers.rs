@@ -286,6 +286,7 @@ fn here(ram: Bytes) -> Snapshot {
         launchers: vec![],
         unseen_processes: 0,
         seen_from: vec![],
+        windows: None,
     }
 }
 

@@ -1,18 +1,31 @@
 //! Owns the question whose GPUs a log is about, where a machine has those of several makers.
 
 use crate::advice::input::Situation;
-use crate::gpu::{Device, Snapshot, Vendor};
+use crate::gpu::{Device, Nature, Snapshot, Vendor};
 use crate::knowledge::{Diagnosis, Run};
+use crate::memory::visible::Counted;
 
 /// Whose GPU the run was on, where that is known not to be NVIDIA's.
 pub(crate) fn maker(diagnosis: &Diagnosis) -> Option<&'static str> {
     let run = &diagnosis.run;
     match run.maker.as_deref() {
-        Some("XPU") => Some("Intel"),
-        Some(_) => Some("AMD"),
+        Some("XPU" | "SYCL") => Some("Intel"),
+        Some("HIP" | "hip" | "ROCm") => Some("AMD"),
+        // Ascend's NPUs and others, whose memory is not read.
+        Some(other) => Some(maker_of_accelerator(other)),
         None if are_cards_of(run, &["AMD", "Radeon"]) => Some("AMD"),
         None if are_cards_of(run, &["Intel", "Arc"]) => Some("Intel"),
         None => None,
+    }
+}
+
+fn maker_of_accelerator(word: &str) -> &'static str {
+    match word {
+        "NPU" => "Ascend",
+        "MLU" => "Cambricon",
+        "MUSA" => "Moore Threads",
+        "HPU" => "Gaudi",
+        _ => "Enflame",
     }
 }
 
@@ -24,7 +37,21 @@ fn vendor(maker: Option<&str>) -> Vendor {
     match maker {
         Some("AMD") => Vendor::Amd,
         Some("Intel") => Vendor::Intel,
-        _ => Vendor::Nvidia,
+        None => Vendor::Nvidia,
+        Some(_) => Vendor::Unknown,
+    }
+}
+
+/// The GPU as programs count it.
+pub(crate) fn counted(device: &Device) -> Counted {
+    match device.vendor {
+        Vendor::Amd => Counted::Rocm(device.ordinal),
+        Vendor::Intel => Counted::LevelZero(device.ordinal),
+        Vendor::Nvidia | Vendor::Unknown => Counted::Cuda {
+            index: device.index,
+            uuid: device.uuid.known().cloned(),
+            is_instance: device.nature == Some(Nature::MigInstance),
+        },
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::advice::input::Situation;
 use crate::advice::names::NAMES;
 use crate::advice::naming::short_card;
-use crate::gpu::{Device, Snapshot};
+use crate::gpu::{Device, Snapshot, Vendor};
 use crate::knowledge::diagnosis::Diagnosis;
 use crate::knowledge::run::Card;
 use crate::units::Bytes;
@@ -29,7 +29,7 @@ pub(crate) fn named<'a>(situation: &Situation<'_>, snapshot: &'a Snapshot) -> Na
     if !here.is_empty() {
         return NamedGpus::Here(here);
     }
-    if snapshot.devices.iter().any(|device| model_of(device).is_none()) {
+    if snapshot.devices.iter().any(|device| models_of(device).is_empty() || may_be_called(device, &failed)) {
         return NamedGpus::Nothing;
     }
     if !of_these_names(snapshot, &cards).is_empty() {
@@ -53,13 +53,28 @@ pub(crate) fn capacity(diagnosis: &Diagnosis) -> Option<Bytes> {
 }
 
 fn of_these_names<'a>(snapshot: &'a Snapshot, cards: &[&Card]) -> Vec<&'a Device> {
-    let models: Vec<Option<String>> = cards.iter().map(|card| model(&card.name)).collect();
-    let named = snapshot.devices.iter().filter(|device| device.name.known().is_some());
-    named.filter(|device| models.contains(&model_of(device))).collect()
+    let models: Vec<String> = cards.iter().filter_map(|card| model(&card.name)).collect();
+    snapshot.devices.iter().filter(|device| models_of(device).iter().any(|model| models.contains(model))).collect()
 }
 
-fn model_of(device: &Device) -> Option<String> {
-    model(device.name.known()?)
+/// The models that a GPU of here may be: lists of names have one line for several, `Radeon RX 7900 XT/7900 XTX`.
+fn models_of(device: &Device) -> Vec<String> {
+    let Some(name) = device.name.known() else { return Vec::new() };
+    let (first, others) = name.split_once('/').unwrap_or((name, ""));
+    let family: Vec<&str> = first.split(' ').take_while(|word| !word.contains(|c: char| c.is_ascii_digit())).collect();
+    let others = others.split('/').map(str::trim).filter(|other| !other.is_empty());
+    let others = others.map(|other| match family.iter().any(|word| other.starts_with(word)) {
+        true => other.to_owned(),
+        false => format!("{} {other}", family.join(" ")),
+    });
+    [first.to_owned()].into_iter().chain(others).filter_map(|name| model(&name)).collect()
+}
+
+/// Whether a GPU of here may be one that the log names by its maker alone, as ROCm does where it does not know the model
+/// ("AMD Radeon Graphics").
+fn may_be_called(device: &Device, failed: &[&Card]) -> bool {
+    device.vendor == Vendor::Amd
+        && failed.iter().any(|card| model(&card.name).as_deref() == Some("amd radeon graphics"))
 }
 
 /// The GPUs that may be the one that failed: by the backend's word for it, else by its number, else all of them.
@@ -87,22 +102,27 @@ fn backend_and_number(word: &str) -> (String, Option<u32>) {
 }
 
 /// A GPU's model in a form that can be compared: two names with the same form are one model. "Ti", "SUPER", "Laptop" and
-/// sizes are kept, since they make another GPU. `None` where the name was cut or says no model ("NVIDIA Graphics Device").
+/// sizes are kept, since they make another GPU. `None` where the name was cut or says no model ("NVIDIA Graphics Device",
+/// or a GPU that no list names: "GPU 1002:744c").
 fn model(name: &str) -> Option<String> {
     let name = name.split(" MIG ").next().unwrap_or(name);
     // The Vulkan driver's own name stands behind: "(RADV NAVI22) (radv)".
     let bare = name.replace("(R)", "").replace("(TM)", "").replace("(tm)", "");
     let bare = bare.split(" (").next()?.to_lowercase();
-    let words: Vec<&str> =
+    let mut words: Vec<&str> =
         bare.split([' ', '-']).filter(|word| !word.is_empty() && !NAMES.makers.contains(word)).collect();
-    let says_model = words.iter().any(|word| word.contains(|c: char| c.is_ascii_digit()))
-        || ["amd", "intel", "apple", "radeon"].iter().any(|maker| words.contains(maker));
-    (says_model && !bare.contains("..")).then(|| words.join(" "))
+    let has_number = words.iter().any(|word| word.contains(|c: char| c.is_ascii_digit()));
+    // Drivers write "Intel(R) Arc(TM) A770 Graphics" or "AMD Radeon RX 7900 XTX", and lists "Arc A770" or "Radeon RX 7900 XTX".
+    words.retain(|word| !has_number || !["amd", "intel", "graphics"].contains(word));
+    let says_model = has_number || ["amd", "intel", "apple", "radeon"].iter().any(|maker| words.contains(maker));
+    (says_model && !bare.contains("..") && !bare.contains(':')).then(|| words.join(" "))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::model;
+    use super::{model, models_of};
+    use crate::gpu::testing::device;
+    use crate::gpu::{Device, Reading};
 
     #[test]
     fn a_gpu_model_is_recognized_in_every_spelling_and_two_models_stay_two() {
@@ -113,6 +133,8 @@ mod tests {
             ("NVIDIA A100-SXM4-80GB", "A100 SXM4 80GB"),
             ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", "NVIDIA A100-SXM4-40GB"),
             ("AMD Radeon RX 6700 XT (RADV NAVI22) (radv)", "AMD Radeon RX 6700 XT"),
+            ("AMD Radeon RX 7900 XTX", "Radeon RX 7900 XTX"),
+            ("Intel(R) Arc(TM) A770 Graphics", "Intel Arc A770"),
         ];
         for (one, other) in same {
             assert_eq!(model(one), model(other), "{one}");
@@ -139,5 +161,15 @@ mod tests {
             }
         }
         assert_eq!((model("NVIDIA Graphics Device"), model("NVIDIA GeForce RTX 40...")), (None, None));
+        assert_eq!(model("GPU 1002:744c"), None);
+    }
+
+    #[test]
+    fn a_line_of_a_list_of_names_may_be_for_several_models() {
+        let models = |name: &str| models_of(&Device { name: Reading::Known(name.into()), ..device(0, vec![]) });
+        let several = models("AMD Radeon RX 7900 XT/7900 XTX/7900 GRE/7900M");
+        assert_eq!(several, ["radeon rx 7900 xt", "radeon rx 7900 xtx", "radeon rx 7900 gre", "radeon rx 7900m"]);
+        assert_eq!(models("AMD Radeon 880M / 890M"), ["radeon 880m", "radeon 890m"]);
+        assert_eq!(models("GPU 1002:744c"), Vec::<String>::new());
     }
 }

@@ -4,7 +4,7 @@
 use super::USE_PERCENT;
 use super::place::{Fate, Named};
 use crate::advice::input::{Situation, has_uuid};
-use crate::gpu::{Device, Nature, Vantage};
+use crate::gpu::{Device, Nature, Vantage, Vendor};
 
 /// What a driver says of the capacity of two GPUs of one kind differs by less.
 const ALIKE_PERCENT: u64 = 3;
@@ -60,7 +60,9 @@ enum Uuid<'a> {
 
 fn by_uuid<'a>(situation: &Situation<'_>, devices: &[&'a Device]) -> Uuid<'a> {
     let entry = situation.visible_entry().filter(|entry| entry.starts_with("GPU-") || entry.starts_with("MIG-"));
-    let Some(entry) = entry else { return Uuid::NotGiven };
+    // The UUIDs of ROCm are not read.
+    let is_readable = devices.iter().any(|device| device.uuid.known().is_some());
+    let Some(entry) = entry.filter(|_| is_readable) else { return Uuid::NotGiven };
     devices.iter().find(|device| has_uuid(device, entry)).map_or(Uuid::OfNone, |device| Uuid::Of(device))
 }
 
@@ -100,16 +102,17 @@ fn on_its_bus<'a>(situation: &Situation<'_>, devices: &[&'a Device]) -> Vec<&'a 
 /// The GPU of the log's number, where that number can only mean one here.
 fn of_its_number<'a>(situation: &Situation<'_>, devices: &[&'a Device]) -> Vec<&'a Device> {
     let counts_as_here = is_in_the_drivers_order(situation) && (names_its_cards(situation) || sees_all(situation));
-    let number = if counts_as_here { situation.device_index() } else { None };
-    devices.iter().filter(|device| Some(device.index) == number).copied().collect()
+    let Some(number) = situation.device_number().filter(|_| counts_as_here) else { return Vec::new() };
+    devices.iter().filter(|device| device.number() == Some(number)).copied().collect()
 }
 
 /// Whether CUDA counts this machine's cards as the driver does. Its own order begins with the fastest card, and keeps
 /// the order of the bus only among equal ones (<https://github.com/microsoft/onnxruntime/pull/28066>, checked 2026-11-22).
-/// A job in an instance (MIG) is told of a GPU 0, whichever instance it is.
+/// ROCm has one order, which its kernel driver tells. A job in an instance (MIG) is told of a GPU 0, whichever instance it is.
 fn is_in_the_drivers_order(situation: &Situation<'_>) -> bool {
     let devices = situation.snapshot.map(|here| here.devices.as_slice()).unwrap_or_default();
-    devices.iter().all(is_whole) && (is_told_the_order_of_the_bus(situation) || are_all_alike(devices))
+    let is_of_rocm = devices.iter().all(|device| device.vendor == Vendor::Amd);
+    devices.iter().all(is_whole) && (is_of_rocm || is_told_the_order_of_the_bus(situation) || are_all_alike(devices))
 }
 
 /// Whether it is a whole GPU that can be read.
@@ -130,7 +133,7 @@ fn is_told_the_order_of_the_bus(situation: &Situation<'_>) -> bool {
     let run = &situation.diagnosis.run;
     let lines = [situation.command, run.command.as_deref()];
     run.printed.get("cuda_device_order").is_some_and(|order| order == "PCI_BUS_ID")
-        || lines.into_iter().flatten().any(|line| line.contains("CUDA_DEVICE_ORDER=PCI_BUS_ID"))
+        || lines.into_iter().flatten().any(|line| is_in_bus_order(line))
 }
 
 /// Whether the visible devices name cards of this machine. In a container, and in a job of Slurm that may open only its
@@ -155,4 +158,8 @@ fn sees_all(situation: &Situation<'_>) -> bool {
     let by_count = [run.devices, run.tensor_parallel, run.launched_ranks()].into_iter().flatten();
     let by_list = situation.visible_devices().map(|list| list.split(',').count() as u64);
     by_number.chain(by_count).chain(by_list).max().is_some_and(|seen| seen >= here.devices.len() as u64)
+}
+
+fn is_in_bus_order(line: &str) -> bool {
+    ["CUDA_DEVICE_ORDER=PCI_BUS_ID", "ZE_ENABLE_PCI_ID_DEVICE_ORDER=1"].iter().any(|order| line.contains(order))
 }

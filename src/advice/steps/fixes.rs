@@ -370,6 +370,7 @@ impl Filling<'_, '_> {
         match name {
             "gpu_uuid" => case.other_gpu.as_ref()?.device.uuid.known().cloned(),
             "gpu_index" => self.index_of_other_gpu(),
+            "gpu_number" => Some(case.other_gpu.as_ref()?.device.number()?.to_string()),
             "where_set" => form::where_set(self.ran_on).map(str::to_owned),
             "context" => log.facts.context_tokens.map(|tokens| tokens.to_string()),
             "half_context" => {

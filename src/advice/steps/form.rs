@@ -1,10 +1,11 @@
 //! Owns whose forms of a fix are the person's: which programs they run, which library is only below them, and on which
 //! system, with what that changes in a step.
 
+use crate::advice::machine::make::maker;
 use crate::advice::rerun::{Change, Changes};
 use crate::advice::scheduler;
 use crate::knowledge::fix::Circumstances;
-use crate::knowledge::{Diagnosis, MemoryKind, Platform, Program, Trait};
+use crate::knowledge::{Diagnosis, Maker, MemoryKind, Platform, Program, Trait};
 
 /// What the person runs before whose code complained: an Ollama user is not told llama-server's flags. A limit comes
 /// first: whoever set it can raise it.
@@ -77,7 +78,13 @@ pub(crate) fn ran_on(diagnosis: &Diagnosis) -> Option<Platform> {
 
 /// What a form must be right for in this run.
 pub(crate) fn circumstances(log: &Diagnosis) -> Circumstances<'_> {
-    Circumstances { phase: log.phase, on: ran_on(log), versions: &log.run.versions, older_than: &log.run.older_than }
+    let maker = match maker(log) {
+        Some("AMD") => Some(Maker::Amd),
+        Some("Intel") => Some(Maker::Intel),
+        _ => None,
+    };
+    let (versions, older_than) = (&log.run.versions, &log.run.older_than);
+    Circumstances { phase: log.phase, on: ran_on(log), maker, versions, older_than }
 }
 
 /// Where a variable of Ollama's server is set.

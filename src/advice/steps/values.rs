@@ -265,7 +265,7 @@ pub(crate) fn with_what_is_known(template: &str, value_of: &impl Fn(&str) -> Opt
         }
     }
     // An order of the GPUs without the number of one selects none.
-    if words == ["CUDA_DEVICE_ORDER=PCI_BUS_ID"] {
+    if words == ["CUDA_DEVICE_ORDER=PCI_BUS_ID"] || words == ["ZE_ENABLE_PCI_ID_DEVICE_ORDER=1"] {
         return None;
     }
     let text = words.join(" ");

@@ -180,11 +180,12 @@ fn free_on_each(held: &[Held], ended: &[&Holder]) -> Vec<Bytes> {
 mod tests {
     use super::*;
     use crate::gpu::ProcessKey;
+    use crate::memory::visible::Counted;
 
     fn held(index: u32, free: u64, takes: u64, holders: &[(u32, u64)]) -> Held {
         let card = Card {
             index,
-            uuid: None,
+            counted: Counted::default(),
             name: "x".into(),
             total: Bytes::gib(24),
             free: Bytes::gib(free),

@@ -5,8 +5,8 @@ use super::answer::Answer;
 use super::located::Source;
 use super::spread::Spread;
 use crate::memory::Engine;
-use crate::memory::card::{differ, only_most_free, only_on};
 use crate::memory::knobs::quantization::TO_FOUR_BITS;
+use crate::memory::visible::{in_order, is_said_in, only_most_free, only_on};
 
 /// The command line that fits, as it is or with the best change. Among several GPUs the one it was held against is
 /// named, or the program would spread over all of them.
@@ -22,15 +22,13 @@ pub(super) fn command(answer: &Answer) -> Option<String> {
     let is_of_several = cards.len() > 1 && answer.engine.ranks() == 1 && answer.spread.is_none();
     let is_on_one = is_of_several && !line.contains(" -sm layer");
     let before = match &answer.card {
-        _ if line.starts_with("CUDA_") => String::new(),
-        _ if ranks > 1 => only_most_free(ranks, cards),
-        _ if line.contains(" -ts ") && differ(cards) => "CUDA_DEVICE_ORDER=PCI_BUS_ID ".into(),
-        Some(card) if is_on_one && is_server && !line.starts_with('/') => {
-            format!("{} ", only_on(card, &answer.engine))
-        }
+        _ if is_said_in(&line) => String::new(),
+        _ if ranks > 1 => only_most_free(ranks, cards, &answer.engine),
+        _ if line.contains(" -ts ") => in_order(cards).into(),
+        Some(card) if is_on_one && is_server && !line.starts_with('/') => only_on(card, &answer.engine),
         _ => String::new(),
     };
-    Some(format!("{before}{line}"))
+    Some(format!("{} {line}", before.trim_end()).trim_start().to_owned())
 }
 
 fn number_behind(line: &str, flag: &str) -> Option<usize> {

@@ -1,5 +1,6 @@
 //! Owns what `oomdoctor fit` must know of a machine: its GPUs, which of them is meant, which processes could free memory on it.
 
+use crate::advice::counted;
 use crate::advice::fit::holders::{self, Holder};
 use crate::advice::offer::Seen;
 use crate::gpu::guard::Viewer;
@@ -111,7 +112,7 @@ fn cards(snapshot: &Snapshot) -> (Vec<Card>, Option<String>) {
     let cards = readable.filter_map(|device| {
         Some(Card {
             index: device.index,
-            uuid: device.uuid.known().cloned(),
+            counted: counted(device),
             name: device.name.known().cloned().unwrap_or_else(|| "GPU".into()),
             total: device.memory.total_bytes.value()?,
             free: device.memory.free_bytes.value()?,

@@ -251,13 +251,14 @@ fn of_other_builds(engine: &Engine, shape: &ModelShape, card: Option<&Card>, ask
 mod tests {
     use super::*;
     use crate::memory::table;
+    use crate::memory::visible::Counted;
 
     fn said(name: &str, free: Option<u64>, asked: bool) -> Vec<String> {
         let shape = table::shape(&table::find(table::rows().unwrap(), name).unwrap(), "Q4_K_M");
         let settings = Settings { context: Some(16_384), outputs: Outputs::Slots, ..Settings::default() };
         let card = |free| Card {
             index: 0,
-            uuid: None,
+            counted: Counted::default(),
             name: "x".into(),
             total: Bytes::gib(80),
             free: Bytes::mib(free),

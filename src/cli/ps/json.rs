@@ -9,6 +9,7 @@ use serde::{Serialize, Serializer};
 use crate::cli::watched::Watched;
 use crate::gpu::activity::{Activity, ActivityWord};
 use crate::gpu::usage::gpu_percent;
+use crate::gpu::windows::WindowsReading;
 use crate::gpu::{Device, Driver, GpuProcess, Holder, Host, SCHEMA, Vantage};
 use crate::units::WallTime;
 
@@ -32,6 +33,9 @@ pub(in crate::cli) struct Listing<'a> {
     unseen_processes: u32,
     /// What narrows the view from where this was read; empty on a plain machine.
     seen_from: &'a [Vantage],
+    /// Windows' own processes with GPU memory, under WSL2; absent without `--windows`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    windows: Option<&'a WindowsReading>,
 }
 
 impl Listing<'_> {
@@ -47,6 +51,7 @@ impl Listing<'_> {
             launchers: &snapshot.launchers,
             unseen_processes: snapshot.unseen_processes,
             seen_from: &snapshot.seen_from,
+            windows: snapshot.windows.as_ref(),
         }
     }
 }

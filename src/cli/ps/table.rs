@@ -93,6 +93,9 @@ pub(super) fn what(snapshot: &Snapshot, process: &GpuProcess) -> String {
     if let Some(service) = sight::of_service(process) {
         label.push_str(&format!(" ({service})"));
     }
+    if let Some(memory) = sight::of_memory(process) {
+        label.push_str(&format!(" ({memory})"));
+    }
     let workers = process.key().map_or(0, |key| snapshot.below(key).len());
     let together = process.key().and_then(|key| together(snapshot, key));
     let kin = match (workers, together, snapshot.leader_of(process)) {

@@ -393,6 +393,7 @@ impl<'a> Machine<'a> {
             launchers: Vec::new(),
             unseen_processes: 0,
             seen_from: Vec::new(),
+            windows: None,
         };
         let seen = Ok((Box::new(snapshot.harmless()), None));
         HostReading {

@@ -1,11 +1,12 @@
 //! Owns which GPUs of the machine run the model: another one, several that share its matrices or have whole layers each.
 
-use crate::memory::card::{differ, most_free_first, only_on};
+use crate::memory::card::most_free_first;
 use crate::memory::estimate::SPARE;
 use crate::memory::inference::{self, Generating};
 use crate::memory::knob::*;
 use crate::memory::refusal::shares_out;
 use crate::memory::settings::Settings;
+use crate::memory::visible::{in_order, only_on};
 use crate::memory::{split, vllm};
 
 /// GPUs that share each matrix (vLLM, SGLang), or all of the machine's (llama.cpp, transformers).
@@ -134,7 +135,10 @@ fn laid_out(need: &Need<'_>) -> Option<Proposal> {
         return None;
     }
     let each: Vec<String> = gib.iter().enumerate().map(|(at, gib)| format!("{at}: \"{gib}GiB\"")).collect();
-    let order = if differ(need.cards) { " # with CUDA_DEVICE_ORDER=PCI_BUS_ID" } else { "" };
+    let order = match in_order(need.cards) {
+        "" => String::new(),
+        order => format!(" # with {order}"),
+    };
     let after = format!(", device_map=\"auto\", max_memory={{{}}}{order}", each.join(", "));
     let total = need.cards.iter().fold(weights.plus(cache), |sum, _| sum.plus(beside));
     let words = format!("{} GPUs", need.cards.len());

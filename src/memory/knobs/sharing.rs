@@ -2,10 +2,11 @@
 //! the line that starts them all. Values are stages from 3 (all is shared) down to 0. accelerate's launcher at
 //! 2026-07-24, read on 2026-11-21.
 
-use crate::memory::card::{most_free_first, only_most_free};
+use crate::memory::card::most_free_first;
 use crate::memory::knob::*;
 use crate::memory::knobs::checkpointing;
 use crate::memory::training::{Optimizer, Recipe, Sharing, Training};
+use crate::memory::visible::only_most_free;
 
 pub(crate) static KNOB: Knob = Knob {
     name: "ZeRO stage",
@@ -151,7 +152,7 @@ fn shared_out(need: &Need<'_>, way: &Way, run: Training) -> Option<Proposal> {
     let on = if best.count > 1 { format!(" over {} GPUs", best.count) } else { String::new() };
     let words = format!("{}{on} and gradient checkpointing (on each GPU {})", way.words, parts.join(", "));
     let turns = [Turn { knob: &KNOB, to: 3_u64.saturating_sub(way.stage.into()) }, checkpointing::ON];
-    let before = only_most_free(best.count, need.cards);
+    let before = only_most_free(best.count, need.cards, &best.engine);
     let proposal = need.propose(&turns, words, best.engine);
     Some(Proposal {
         card: Some(best.least.clone()),

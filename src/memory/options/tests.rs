@@ -5,6 +5,7 @@ use crate::memory::fits::fits;
 use crate::memory::inference::{self, Dtype, Generating};
 use crate::memory::knobs::{dtype, quantization};
 use crate::memory::shape::Storage;
+use crate::memory::visible::Counted;
 use crate::memory::{refusal, sglang, table, vllm};
 
 fn model(name: &str) -> ModelShape {
@@ -15,7 +16,7 @@ fn model(name: &str) -> ModelShape {
 fn cards() -> Vec<Card> {
     vec![Card {
         index: 0,
-        uuid: None,
+        counted: Counted::default(),
         name: "A".into(),
         total: Bytes::gib(24),
         free: Bytes::mib(23_860),
@@ -84,7 +85,7 @@ fn heads_that_cannot_be_shared_out_are_refused_and_another_number_of_cards_is_of
     let large = model("llama-3.3-70b");
     let card = |index| Card {
         index,
-        uuid: None,
+        counted: Counted::default(),
         name: "A".into(),
         total: Bytes::gib(80),
         free: Bytes::gib(79),

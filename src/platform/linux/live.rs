@@ -96,6 +96,9 @@ pub(crate) fn sampler(sampling: &Sampling, count: Option<u64>) -> Command {
             command.arg(option).arg(folder);
         }
     }
+    if sampling.windows {
+        command.arg("--windows");
+    }
     if let Some(glance) = sampling.glance {
         command.arg("--glance").arg(glance.as_secs_f64().to_string());
     }

@@ -30,6 +30,7 @@ use crate::platform::contract::{Sampling, write_line};
 use crate::platform::host::HostMemory;
 use crate::platform::linux::procfs::Procfs;
 use crate::platform::linux::procfs::power::Power;
+use crate::platform::linux::windows::Watch;
 use crate::units::{Bytes, WallTime};
 use drm::Drm;
 use holders::Holders;
@@ -58,6 +59,7 @@ pub fn run(
     let mut written = 0;
     let (mut last, mut due, mut interval) = (Instant::now(), Instant::now(), sampling.interval);
     let mut glances = sampling.glance.map(Glances::every);
+    let windows = if sampling.windows { Some(Watch::start()?) } else { None };
     while is_read && count.is_none_or(|count| written < count) {
         let glance_at = glances.as_ref().map(|glances| glances.due).filter(|at| *at < due);
         match pace::wait_until(glance_at.unwrap_or(due), &*out, orders.as_ref()) {
@@ -75,7 +77,8 @@ pub fn run(
             }
             pace::Woken::Due => {
                 last = due;
-                let snapshot = sampler.snapshot_at(Moment::now());
+                let windows = windows.as_ref().and_then(Watch::latest);
+                let snapshot = Snapshot { windows, ..sampler.snapshot_at(Moment::now()) };
                 is_read = write_line(out, &snapshot)?;
                 if let Some(peaks) = glances.as_mut().and_then(|glances| glances.peaks(&mut sampler, &snapshot)) {
                     is_read = write_line(out, &peaks)?;
@@ -220,6 +223,7 @@ impl Sampler {
             launchers,
             unseen_processes: self.holders.unseen().max(self.drm.unseen()),
             seen_from: self.seen_from.clone(),
+            windows: None,
             taken_at: WallTime(jiff::Timestamp::now()),
         }
     }

@@ -75,7 +75,7 @@ impl Drm {
             power_watts: figures.power_watts,
             vendor: card.vendor(),
             kernel_driver: Some(card.driver.name().to_owned()),
-            ordinal: card.kfd.as_ref().map(|node| node.ordinal),
+            ordinal: card.ordinal,
             asleep,
             shared_total_bytes: figures.shared_total_bytes,
             shared_used_bytes: figures.shared_used_bytes,

@@ -37,6 +37,8 @@ pub(super) struct Card {
     pub pool: Pool,
     /// As ROCm's kernel driver knows it.
     pub kfd: Option<Node>,
+    /// Its number as ROCm counts, or as Level Zero does by the order of the bus.
+    pub ordinal: Option<u32>,
 }
 
 /// What is read at each refresh.
@@ -55,6 +57,8 @@ pub(super) fn discover(system: &Path, kfd: &[Node]) -> Vec<Card> {
     let entries = fs::read_dir(system.join("class/drm")).into_iter().flatten().flatten();
     let mut cards: Vec<Card> = entries.filter_map(|entry| Card::of(system, &entry, kfd)).collect();
     cards.sort_by(|one, other| (&one.address, &one.nodes).cmp(&(&other.address, &other.nodes)));
+    let of_intel = cards.iter_mut().filter(|card| card.vendor() == Vendor::Intel);
+    of_intel.zip(0..).for_each(|(card, number)| card.ordinal = Some(number));
     cards
 }
 
@@ -78,6 +82,7 @@ impl Card {
         Some(Card {
             name: product_name(&folder, told("PCI_ID")),
             address: told("PCI_SLOT_NAME").map(str::to_ascii_lowercase),
+            ordinal: node.as_ref().map(|node| node.ordinal),
             kfd: node,
             driver,
             nodes,
@@ -243,7 +248,8 @@ fn in_pci_ids(list: &str, vendor: &str, device: &str) -> Option<String> {
     let name = line.split_once("  ")?.1.trim();
     let known = name.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(name, |(inside, _)| inside);
     let maker = if maker.starts_with("Advanced Micro Devices") { "AMD" } else { &maker };
-    Some(format!("{maker} {known}"))
+    // "Meteor Lake-P [Intel Arc Graphics]".
+    Some(if known.starts_with(maker) { known.to_owned() } else { format!("{maker} {known}") })
 }
 
 fn begins_with(line: &str, number: &str) -> bool {
