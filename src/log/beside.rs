@@ -16,7 +16,9 @@ static PREFIXES: [Expression; 4] = [
     // Fabric.
     Expression::new(r"(?-u)^\[(?P<host>[A-Za-z\d][\w.-]{0,62})\](?: out| err)?:(?: |$)"),
     // A task of an Ansible playbook.
-    Expression::new(r"(?-u)^(?:fatal|failed|changed|ok): \[(?P<host>[A-Za-z\d][\w.-]{0,62})(?: -> [^\]]{1,80})?\]"),
+    Expression::new(
+        r"(?-u)^(?:fatal|failed|changed|ok): \[(?P<host>[A-Za-z\d][\w.-]{0,62})(?: -> (?u:[^\]]{1,80}))?\]",
+    ),
     // syslog and the journal.
     Expression::new(
         r"(?-u)^(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT[\d:.,]{8,20}(?:Z|[+-]\d\d:?\d\d)) (?P<host>[A-Za-z\d][\w.-]{0,62}) [\w./@()-]{1,64}(?:\[\d+\])?: ",
@@ -34,9 +36,11 @@ static HEADERS: [Expression; 4] = [
         r"(?-u)^\[\d{1,5}\] \d\d:\d\d:\d\d \[(?:SUCCESS|FAILURE)\] (?:[\w.-]{1,64}@)?(?P<host>[A-Za-z\d][\w.-]{0,62})(?:[ :]|$)",
     ),
     // Prompts: `(env) ada@gpu1:~/vision$ python train.py`, `[ada@gpu1 vision]$ python train.py`.
-    Expression::new(r"(?-u)^(?:\([\w. -]{1,64}\) ?)?[\w.-]{1,64}@(?P<host>[A-Za-z\d][\w.-]{0,62}):[^$#%]{0,160}[$#%] "),
     Expression::new(
-        r"(?-u)^(?:\([\w. -]{1,64}\) ?)?\[[\w.-]{1,64}@(?P<host>[A-Za-z\d][\w.-]{0,62}) [^\]]{0,160}\][$#%] ",
+        r"(?-u)^(?:\([\w. -]{1,64}\) ?)?[\w.-]{1,64}@(?P<host>[A-Za-z\d][\w.-]{0,62}):(?u:[^$#%]{0,160})[$#%] ",
+    ),
+    Expression::new(
+        r"(?-u)^(?:\([\w. -]{1,64}\) ?)?\[[\w.-]{1,64}@(?P<host>[A-Za-z\d][\w.-]{0,62}) (?u:[^\]]{0,160})\][$#%] ",
     ),
 ];
 
