@@ -13,16 +13,18 @@ const ABOVE: usize = 400;
 
 /// What begins the line itself.
 static PREFIXES: [Expression; 4] = [
-    // pdsh, clush, parallel-ssh --print; GNU parallel --tag.
-    Expression::new(r"(?-u)^(?P<host>[A-Za-z\d][\w.-]{0,62})(?::(?: |$)|\t)"),
     // Fabric.
     Expression::new(r"(?-u)^\[(?P<host>[A-Za-z\d][\w.-]{0,62})\](?: out| err)?:(?: |$)"),
     // A task of an Ansible playbook.
-    Expression::new(r"(?-u)^(?:fatal|failed|changed|ok): \[(?P<host>[A-Za-z\d][\w.-]{0,62})(?: -> [^\]]{1,80})?\]"),
+    Expression::new(
+        r"(?-u)^(?:fatal|failed|changed|ok): \[(?P<host>[A-Za-z\d][\w.-]{0,62})(?: -> (?u:[^\]]{1,80}))?\]",
+    ),
     // syslog and the journal.
     Expression::new(
         r"(?-u)^(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT[\d:.,]{8,20}(?:Z|[+-]\d\d:?\d\d)) (?P<host>[A-Za-z\d][\w.-]{0,62}) [\w./@()-]{1,64}(?:\[\d+\])?: ",
     ),
+    // pdsh, clush, parallel-ssh --print; GNU parallel --tag.
+    Expression::new(r"(?-u)^(?P<host>[A-Za-z\d][\w.-]{0,62})(?::(?: |$)|\t)"),
 ];
 
 /// What stands above the lines of a machine.
@@ -34,9 +36,11 @@ static HEADERS: [Expression; 4] = [
         r"(?-u)^\[\d{1,5}\] \d\d:\d\d:\d\d \[(?:SUCCESS|FAILURE)\] (?:[\w.-]{1,64}@)?(?P<host>[A-Za-z\d][\w.-]{0,62})(?:[ :]|$)",
     ),
     // Prompts: `(env) ada@gpu1:~/vision$ python train.py`, `[ada@gpu1 vision]$ python train.py`.
-    Expression::new(r"(?-u)^(?:\([\w. -]{1,64}\) ?)?[\w.-]{1,64}@(?P<host>[A-Za-z\d][\w.-]{0,62}):[^$#%]{0,160}[$#%] "),
     Expression::new(
-        r"(?-u)^(?:\([\w. -]{1,64}\) ?)?\[[\w.-]{1,64}@(?P<host>[A-Za-z\d][\w.-]{0,62}) [^\]]{0,160}\][$#%] ",
+        r"(?-u)^(?:\([\w. -]{1,64}\) ?)?[\w.-]{1,64}@(?P<host>[A-Za-z\d][\w.-]{0,62}):(?u:[^$#%]{0,160})[$#%] ",
+    ),
+    Expression::new(
+        r"(?-u)^(?:\([\w. -]{1,64}\) ?)?\[[\w.-]{1,64}@(?P<host>[A-Za-z\d][\w.-]{0,62}) (?u:[^\]]{0,160})\][$#%] ",
     ),
 ];
 
@@ -64,7 +68,7 @@ fn header_above(log: &PastedLog, line: usize) -> Option<String> {
         if is_rule(text) && is_rule(before(2)) {
             let name = before(1).trim_end();
             let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
-            return (is_name && !name.is_empty()).then(|| name.to_owned());
+            return (is_name && name.starts_with(|first: char| first.is_ascii_alphanumeric())).then(|| name.to_owned());
         }
     }
     None

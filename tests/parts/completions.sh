@@ -12,7 +12,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export HOME=$folder
 mkdir -m 700 "$folder/.ssh"
-printf 'Host zgpu1 zgpu2 *.lab !old\n  HostName 10.0.0.1\n  host=zbig-box\nHost *\n' > "$folder/.ssh/config"
+printf 'Host zgpu1 zgpu2 *.lab !old\n  HostName 10.0.0.1\nHost zbig-box\nHost *\n' > "$folder/.ssh/config"
 "$program" completions bash > "$folder/completions"
 
 # The answers to words, of which the last is completed, as bash calls it.
