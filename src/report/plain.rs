@@ -111,8 +111,9 @@ pub(crate) fn aligned_within(table: &Table, width: usize) -> Vec<String> {
         lines.push(aligned_row(row, &widths));
         let below = heads.iter().zip(row).skip(widths.len()).filter(|(_, cell)| !cell.is_empty());
         let below: Vec<String> = below.map(|(head, cell)| format!("{head}: {cell}")).collect();
-        let below = textwrap::wrap(&below.join("  "), width.saturating_sub(BELOW.len()).max(1)).into_iter();
-        lines.extend(below.filter(|line| !line.is_empty()).map(|line| format!("{BELOW}{line}")));
+        let below = below.join("  ");
+        let below = textwrap::wrap(&below, width.saturating_sub(BELOW.len()).max(1));
+        lines.extend(below.iter().filter(|line| !line.is_empty()).map(|line| format!("{BELOW}{line}")));
     }
     lines
 }

@@ -25,11 +25,11 @@ class Maker:
 
     def __init__(self, version=(2, 9)):
         self.version, self.segments, self.traces = version, [], {0: []}
-        self.base, self.now = 0x7F3A00000000, 1795320000000000
+        self.base, self.now, self.pause = 0x7F3A00000000, 1795320000000000, 7
 
     def act(self, action, size, place, frames=(), stream=0, pool=(0, 0), device=0):
         entry = {"action": action, "device_free" if action == "oom" else "addr": place, "size": size, "stream": stream}
-        self.now += 7
+        self.now += self.pause
         if self.version >= (2, 4):
             entry["time_us"] = self.now
         if self.version >= (2, 9):
@@ -53,7 +53,7 @@ class Maker:
         if is_traced:
             self.act("segment_map" if expandable else "segment_alloc", total, address, (), stream, pool, device)
         for size, state, frames in blocks:
-            requested = 0 if state == "inactive" else size - 100
+            requested = 0 if state == "inactive" else size - 100 * is_traced
             if self.version >= (2, 1):
                 made.append({"address": address + offset, "size": size, "requested_size": requested, "state": state, "frames": frames})
             else:
@@ -137,6 +137,7 @@ def demo():
     head = [linear, call, forward, main]
     gradients = [frame(f"{torch}/autograd/graph.py", 829, "_engine_run_backward"), frame(f"{home}/train.py", 119, "main"), main]
     maker = Maker((2, 9))
+    maker.pause = 11_000
     kept = [maker.place(size * MIB, frames) for size, frames in [(520, weights)] * 2 + [(520, state)] * 4]
     for step in range(6):
         activations = []

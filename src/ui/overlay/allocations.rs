@@ -21,8 +21,8 @@ use crate::units::Bytes;
 const SIZE: usize = 9;
 /// The heading of a segment's pool and stream.
 const PLACE: &str = "pool, stream";
-/// Columns of the scale beside the curve.
-const SCALE: usize = 6;
+/// Columns of the scale beside the curve, with a blank behind.
+const SCALE: usize = SIZE + 1;
 
 /// What the window says, with its title; it takes the whole screen.
 pub(super) fn lines(model: &Model, theme: &Theme) -> (String, Vec<Line<'static>>) {
@@ -232,8 +232,8 @@ fn timeline(theme: &Theme, filled: &Filled, (width, rows): (usize, usize)) -> Ve
     let height = rows.saturating_sub(lines.len() + below.len()).max(1);
     lines.extend((0..height).map(|row| {
         let scale = match row {
-            0 => format!("{:>5} ", top.in_gib()),
-            _ if row + 1 == height => "    0 ".to_owned(),
+            0 => format!("{:>SIZE$} ", top.to_string()),
+            _ if row + 1 == height => format!("{:>SIZE$} ", "0"),
             _ => " ".repeat(SCALE),
         };
         let level = LevelRow { top, from_below: height - 1 - row, height };
