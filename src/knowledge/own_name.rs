@@ -1,6 +1,6 @@
 //! Owns the name of the program that ran, as the log itself has it, where the table of programs knows only a library, a
 //! scheduler or a service around it: from the decisive line's logger, the traceback's script and packages, the folder of a
-//! checkout, an environment, a command behind a prompt.
+//! checkout, a command behind a prompt.
 
 use super::matching::Hit;
 use super::pattern::{captured, shows};
@@ -17,7 +17,7 @@ pub(super) fn of(log: &PastedLog, hit: &Hit) -> Option<String> {
     logger.or_else(|| {
         let first = hit.line.saturating_sub(AROUND.0).max(1);
         let lines: Vec<&str> = (first..=hit.line + AROUND.1).filter_map(|number| log.brief(number)).collect();
-        let signs = ["own_script", "own_package", "own_checkout", "own_environment", "own_command"];
+        let signs = ["own_script", "own_package", "own_checkout", "own_command"];
         signs.into_iter().find_map(|sign| lines.iter().find_map(|line| named(sign, line)))
     })
 }
@@ -26,6 +26,6 @@ pub(super) fn of(log: &PastedLog, hit: &Hit) -> Option<String> {
 fn named(sign: &str, text: &str) -> Option<String> {
     effort::count(text.len());
     let name = captured(sign, text, "program")?.to_ascii_lowercase();
-    let is_of_many = Program::known(&name).is_some_and(Program::is_a_place) || shows("name_of_many", &name);
+    let is_of_many = Program::known(&name).is_some_and(Program::runs_jobs) || shows("name_of_many", &name);
     (!is_of_many).then(|| name.replace('_', "-"))
 }

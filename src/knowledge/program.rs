@@ -122,11 +122,14 @@ impl Program {
         [Trait::Runtime, Trait::Library, Trait::OwnCode].into_iter().any(|property| self.has(property))
     }
 
-    /// Whether programs run in it or on it, so that it is the program only where no other shows: a library, a runtime, a
-    /// part of the operating system, a scheduler, a service that runs tests.
+    /// Whether programs run in it or on it, so that it is the program only where no other shows.
     pub fn is_a_place(self) -> bool {
-        let parts = [Trait::Scheduler, Trait::LinuxOnly].into_iter().any(|property| self.has(property));
-        parts || self.runs_others() || self.is_ci()
+        self.runs_jobs() || self.runs_others()
+    }
+
+    /// Whether it is a part of the operating system, a scheduler or a service that runs tests.
+    pub fn runs_jobs(self) -> bool {
+        self.is_ci() || [Trait::Scheduler, Trait::LinuxOnly].into_iter().any(|property| self.has(property))
     }
 
     /// Whether it runs builds and tests.

@@ -313,7 +313,7 @@ fn answer(
     Diagnosis {
         oom: leading.oom,
         memory: entry.memory,
-        ran: Some(ran(log, hit, &whose, facts.victim_name.as_deref())),
+        ran: Some(ran(log, hit, &whose, facts.victim_pid.and(facts.victim_name.as_deref()))),
         raised_by: Some(whose.raised_by),
         program: Some(whose.program),
         phase: entry.phase.unwrap_or(phase),
