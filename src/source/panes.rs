@@ -195,13 +195,13 @@ mod tests {
     fn the_windows_of_kitty_are_listed_but_for_the_own_one() {
         let variables = vec![("KITTY_WINDOW_ID", "2".to_owned()), ("KITTY_LISTEN_ON", "unix:/tmp/kitty-1".to_owned())];
         let at = Surroundings { variables, ..Surroundings::default() };
-        let window = |id: u32, program: &str| {
-            serde_json::json!({"id": id, "pid": 100 + id, "title": "~/run",
-                "foreground_processes": [{"cmdline": [program, "-l"], "pid": 100 + id}]})
-        };
-        let printed = serde_json::json!([{"tabs": [
-            {"windows": [window(1, "-zsh"), window(2, "/usr/bin/zsh")]}, {"windows": [window(3, "/usr/bin/python3")]}]}]);
-        let windows = kitty_windows(&at, &printed.to_string()).unwrap();
+        let printed = r#"[{"tabs": [
+            {"windows": [
+                {"id": 1, "pid": 101, "title": "~", "foreground_processes": [{"cmdline": ["-zsh"], "pid": 101}]},
+                {"id": 2, "pid": 102, "title": "~", "foreground_processes": [{"cmdline": ["/bin/zsh"], "pid": 102}]}]},
+            {"windows": [
+                {"id": 3, "pid": 103, "title": "~", "foreground_processes": [{"cmdline": ["/bin/python3", "x.py"]}]}]}]}]"#;
+        let windows = kitty_windows(&at, printed).unwrap();
         let [near, far] = windows.as_slice() else { panic!("{windows:?}") };
         assert_eq!((near.id.to_string().as_str(), near.is_near, near.pid), ("kitty:1", true, Some(101)));
         assert!(!near.title.contains("running") && far.title.contains("python3") && !far.is_near);
