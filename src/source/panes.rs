@@ -35,7 +35,10 @@ fn ask_kitty(at: &Surroundings, kinds: &[Kind]) -> Option<Ask> {
     let socket = at.variable("KITTY_LISTEN_ON");
     let why = match socket {
         // Over ssh the socket leads back to the terminal of another machine.
-        Some(_) if at.variable("SSH_CONNECTION").is_some() && !kinds.contains(&Kind::Kitty) => {
+        Some(socket)
+            if (at.variable("SSH_CONNECTION").is_some() || !socket.starts_with("unix:"))
+                && !kinds.contains(&Kind::Kitty) =>
+        {
             "it runs on another machine: `oomdoctor sources kitty` asks it"
         }
         Some(socket) => {
@@ -110,19 +113,11 @@ fn is_shell(name: &str) -> bool {
 /// The windows of all tabs. A window of the same tab is near.
 fn kitty_windows(at: &Surroundings, printed: &str) -> Result<Vec<Source>, String> {
     let list: Value = serde_json::from_str(printed).map_err(|error| format!("kitty did not print JSON: {error}"))?;
-    let rows = |value: &Value, key: &str| value.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
-    let own = at.variable("KITTY_WINDOW_ID").and_then(|id| id.parse().ok());
-    let number = |window: &Value, key: &str| window.get(key).and_then(Value::as_u64);
-    let is_own = |window: &Value| {
-        let pid = number(window, "pid").and_then(|pid| u32::try_from(pid).ok());
-        own.is_some() && number(window, "id") == own || pid.is_some_and(|pid| at.lineage.contains(&pid))
-    };
     let mut sources = Vec::new();
     for tab in list.as_array().into_iter().flatten().flat_map(|window| rows(window, "tabs")) {
-        let windows = rows(&tab, "windows");
-        let is_near = windows.iter().any(is_own);
-        for window in windows.iter().filter(|window| !is_own(window)) {
-            let Some(id) = number(window, "id") else { continue };
+        let is_near = rows(tab, "windows").iter().any(|window| is_own_window(at, window));
+        for window in rows(tab, "windows").iter().filter(|window| !is_own_window(at, window)) {
+            let Some(id) = window.get("id").and_then(Value::as_u64) else { continue };
             let runs = rows(window, "foreground_processes").iter().find_map(program_of);
             if runs.as_deref() == Some("oomdoctor") {
                 continue;
@@ -133,11 +128,25 @@ fn kitty_windows(at: &Surroundings, printed: &str) -> Result<Vec<Source>, String
             };
             let title = window.get("title").and_then(Value::as_str).unwrap_or_default();
             let source = Source::new(Kind::Kitty, id.to_string(), format!("kitty window {id}, {title}{running}"));
-            let pid = number(window, "pid").and_then(|pid| u32::try_from(pid).ok());
-            sources.push(Source { is_near, pid, ..source });
+            sources.push(Source { is_near, pid: pid_of(window), ..source });
         }
     }
     Ok(sources)
+}
+
+fn rows<'v>(value: &'v Value, key: &str) -> &'v [Value] {
+    value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn pid_of(window: &Value) -> Option<u32> {
+    window.get("pid")?.as_u64()?.try_into().ok()
+}
+
+/// Whether this program runs in this window of kitty.
+fn is_own_window(at: &Surroundings, window: &Value) -> bool {
+    let own: Option<u64> = at.variable("KITTY_WINDOW_ID").and_then(|id| id.parse().ok());
+    let has_own_id = own.is_some() && window.get("id").and_then(Value::as_u64) == own;
+    has_own_id || pid_of(window).is_some_and(|pid| at.lineage.contains(&pid))
 }
 
 /// The name of a process's program.
@@ -219,6 +228,7 @@ mod tests {
         assert!(ask(&[], &[]).is_none());
         assert!(matches!(ask(&[socket], &[]), Some(Ask::Command { .. })));
         assert!(matches!(ask(&[("KITTY_WINDOW_ID", "1")], &[]), Some(Ask::Not { .. })));
+        assert!(matches!(ask(&[("KITTY_LISTEN_ON", "tcp:10.0.0.7:5")], &[]), Some(Ask::Not { .. })));
         let over_ssh = [socket, ("SSH_CONNECTION", "10.0.0.7 5 10.0.0.8 22")];
         assert!(matches!(ask(&over_ssh, &[]), Some(Ask::Not { .. })));
         assert!(matches!(ask(&over_ssh, &[Kind::Kitty]), Some(Ask::Command { .. })));
