@@ -17,7 +17,7 @@ pub(super) fn main() -> String {
 
 const MAIN: &str = "\
 Examples:
-  oomdoctor                                start it, then paste the error
+  oomdoctor                                start it, press F or paste the error
   oomdoctor slurm-1234.out                 open a log
   python -u train.py 2>&1 | oomdoctor      follow a job's output
   oomdoctor --demo                         try it without a GPU

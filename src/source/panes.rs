@@ -35,7 +35,10 @@ fn ask_kitty(at: &Surroundings, kinds: &[Kind]) -> Option<Ask> {
     let socket = at.variable("KITTY_LISTEN_ON");
     let why = match socket {
         // Over ssh the socket leads back to the terminal of another machine.
-        Some(_) if at.variable("SSH_CONNECTION").is_some() && !kinds.contains(&Kind::Kitty) => {
+        Some(socket)
+            if (at.variable("SSH_CONNECTION").is_some() || !socket.starts_with("unix:"))
+                && !kinds.contains(&Kind::Kitty) =>
+        {
             "it runs on another machine: `oomdoctor sources kitty` asks it"
         }
         Some(socket) => {
@@ -110,19 +113,11 @@ fn is_shell(name: &str) -> bool {
 /// The windows of all tabs. A window of the same tab is near.
 fn kitty_windows(at: &Surroundings, printed: &str) -> Result<Vec<Source>, String> {
     let list: Value = serde_json::from_str(printed).map_err(|error| format!("kitty did not print JSON: {error}"))?;
-    let rows = |value: &Value, key: &str| value.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
-    let own = at.variable("KITTY_WINDOW_ID").and_then(|id| id.parse().ok());
-    let number = |window: &Value, key: &str| window.get(key).and_then(Value::as_u64);
-    let is_own = |window: &Value| {
-        let pid = number(window, "pid").and_then(|pid| u32::try_from(pid).ok());
-        own.is_some() && number(window, "id") == own || pid.is_some_and(|pid| at.lineage.contains(&pid))
-    };
     let mut sources = Vec::new();
     for tab in list.as_array().into_iter().flatten().flat_map(|window| rows(window, "tabs")) {
-        let windows = rows(&tab, "windows");
-        let is_near = windows.iter().any(is_own);
-        for window in windows.iter().filter(|window| !is_own(window)) {
-            let Some(id) = number(window, "id") else { continue };
+        let is_near = rows(tab, "windows").iter().any(|window| is_own_window(at, window));
+        for window in rows(tab, "windows").iter().filter(|window| !is_own_window(at, window)) {
+            let Some(id) = window.get("id").and_then(Value::as_u64) else { continue };
             let runs = rows(window, "foreground_processes").iter().find_map(program_of);
             if runs.as_deref() == Some("oomdoctor") {
                 continue;
@@ -133,11 +128,25 @@ fn kitty_windows(at: &Surroundings, printed: &str) -> Result<Vec<Source>, String
             };
             let title = window.get("title").and_then(Value::as_str).unwrap_or_default();
             let source = Source::new(Kind::Kitty, id.to_string(), format!("kitty window {id}, {title}{running}"));
-            let pid = number(window, "pid").and_then(|pid| u32::try_from(pid).ok());
-            sources.push(Source { is_near, pid, ..source });
+            sources.push(Source { is_near, pid: pid_of(window), ..source });
         }
     }
     Ok(sources)
+}
+
+fn rows<'v>(value: &'v Value, key: &str) -> &'v [Value] {
+    value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn pid_of(window: &Value) -> Option<u32> {
+    window.get("pid")?.as_u64()?.try_into().ok()
+}
+
+/// Whether this program runs in this window of kitty.
+fn is_own_window(at: &Surroundings, window: &Value) -> bool {
+    let own: Option<u64> = at.variable("KITTY_WINDOW_ID").and_then(|id| id.parse().ok());
+    let has_own_id = own.is_some() && window.get("id").and_then(Value::as_u64) == own;
+    has_own_id || pid_of(window).is_some_and(|pid| at.lineage.contains(&pid))
 }
 
 /// The name of a process's program.
@@ -195,13 +204,13 @@ mod tests {
     fn the_windows_of_kitty_are_listed_but_for_the_own_one() {
         let variables = vec![("KITTY_WINDOW_ID", "2".to_owned()), ("KITTY_LISTEN_ON", "unix:/tmp/kitty-1".to_owned())];
         let at = Surroundings { variables, ..Surroundings::default() };
-        let window = |id: u32, program: &str| {
-            serde_json::json!({"id": id, "pid": 100 + id, "title": "~/run",
-                "foreground_processes": [{"cmdline": [program, "-l"], "pid": 100 + id}]})
-        };
-        let printed = serde_json::json!([{"tabs": [
-            {"windows": [window(1, "-zsh"), window(2, "/usr/bin/zsh")]}, {"windows": [window(3, "/usr/bin/python3")]}]}]);
-        let windows = kitty_windows(&at, &printed.to_string()).unwrap();
+        let printed = r#"[{"tabs": [
+            {"windows": [
+                {"id": 1, "pid": 101, "title": "~", "foreground_processes": [{"cmdline": ["-zsh"], "pid": 101}]},
+                {"id": 2, "pid": 102, "title": "~", "foreground_processes": [{"cmdline": ["/bin/zsh"], "pid": 102}]}]},
+            {"windows": [
+                {"id": 3, "pid": 103, "title": "~", "foreground_processes": [{"cmdline": ["/bin/python3", "x.py"]}]}]}]}]"#;
+        let windows = kitty_windows(&at, printed).unwrap();
         let [near, far] = windows.as_slice() else { panic!("{windows:?}") };
         assert_eq!((near.id.to_string().as_str(), near.is_near, near.pid), ("kitty:1", true, Some(101)));
         assert!(!near.title.contains("running") && far.title.contains("python3") && !far.is_near);
@@ -219,6 +228,7 @@ mod tests {
         assert!(ask(&[], &[]).is_none());
         assert!(matches!(ask(&[socket], &[]), Some(Ask::Command { .. })));
         assert!(matches!(ask(&[("KITTY_WINDOW_ID", "1")], &[]), Some(Ask::Not { .. })));
+        assert!(matches!(ask(&[("KITTY_LISTEN_ON", "tcp:10.0.0.7:5")], &[]), Some(Ask::Not { .. })));
         let over_ssh = [socket, ("SSH_CONNECTION", "10.0.0.7 5 10.0.0.8 22")];
         assert!(matches!(ask(&over_ssh, &[]), Some(Ask::Not { .. })));
         assert!(matches!(ask(&over_ssh, &[Kind::Kitty]), Some(Ask::Command { .. })));

@@ -66,7 +66,7 @@ fn of_a_pane_only_the_command_that_failed_is_read() {
             pane.display()
         ),
     );
-    let kitty = serde_json::json!([{"tabs": [{"windows": [{"id": 4, "pid": 1, "title": "run"}]}]}]);
+    let kitty = serde_json::json!([{"tabs": [{"windows": [{"id": 4, "pid": 999_999_999, "title": "run"}]}]}]);
     home.program(
         "kitty",
         &format!("case \"$*\" in *get-text*id:4*) cat {};; *ls) echo '{kitty}';; esac", pane.display()),
@@ -99,7 +99,7 @@ fn below_sudo_the_places_of_the_person_who_called_it_are_looked_at_and_nothing_o
         chown(home.at("work").join(name), Some(owner), Some(owner)).unwrap();
     }
     // Its pane has the number of the user as whom it runs.
-    home.program("tmux", "case \"$*\" in *list-panes*) while read -r key uid rest; do [ $key = Uid: ] && echo \"%$uid|100|@0|0|1795176000|main:0.0|bash\"; done < /proc/self/status;; esac");
+    home.program("tmux", "case \"$*\" in *list-panes*) while read -r key uid rest; do [ $key = Uid: ] && echo \"%$uid|100|@0|0|1795176000|main:0.0|bash\"; done < /proc/self/status; exit 0;; esac");
     let mut sudo = home.command(&["sources", "--json", "tmux", "file"]);
     sudo.env("SUDO_UID", ADA.to_string()).env("SUDO_GID", ADA.to_string());
     let output = sudo.output().unwrap();
