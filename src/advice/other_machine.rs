@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 
 use super::input::{self, Situation};
-use super::machine::make::counted;
+use super::machine::make::{counted, may_run_on};
 use super::machine::place::has_free;
 use super::naming::sentence;
 use super::rerun::Form;
@@ -141,7 +141,8 @@ fn room_elsewhere<'a>(advice: &Advice, situation: &Situation<'_>, machines: &[Ot
         let devices = machine.snapshot.devices.iter();
         let may_be_used = devices.filter(move |device| {
             let failed_there = is_the_logs && ledger.device.is_none_or(|failed| failed == device.index);
-            has_free(device, needed) && !failed_there && may_be_given(machine.reading, device)
+            let is_usable = may_run_on(log, device) && may_be_given(machine.reading, device);
+            has_free(device, needed) && !failed_there && is_usable
         });
         may_be_used.filter_map(move |device| {
             let seen = Unused::of(machine.snapshot, device, Some(machine.history))?;

@@ -145,7 +145,12 @@ impl Model {
     pub fn remarks(&self, width: usize) -> Vec<(Option<u32>, Vec<String>)> {
         let Some(snapshot) = self.snapshot() else { return Vec::new() };
         let width = width.saturating_sub(2).max(20);
-        sight::remarks(snapshot).into_iter().map(|(device, text)| (device, wrapped(&text, width))).collect()
+        let is_one_of_many = snapshot.devices.len() > 1;
+        let remarks = sight::remarks(snapshot).into_iter().map(|(device, text)| match device {
+            Some(index) if is_one_of_many => (device, wrapped(&format!("GPU {index}: {text}"), width)),
+            _ => (device, wrapped(&text, width)),
+        });
+        remarks.collect()
     }
 }
 

@@ -18,7 +18,7 @@ use super::hosts::HostArgs;
 use super::output::{pretty, refuse, write};
 use super::settings::Global;
 use super::watched::Watched;
-use crate::gpu::{Device, GpuProcess, Holder, Reading, Snapshot, sight};
+use crate::gpu::{Device, GpuProcess, Holder, Reading, Snapshot, Vendor, sight};
 use crate::platform::{Sampling, machine};
 use crate::text::harmless;
 use crate::units::{Bytes, WallTime};
@@ -171,6 +171,8 @@ fn unaccounted_row(device: &Device) -> Option<Row> {
         Reading::Known(Bytes(0)) => return None,
         Reading::Known(bytes) => bytes.to_string(),
         _ if device.error.is_some() => return None,
+        // What an Intel GPU has in use is counted from its processes, so that nothing is left over.
+        _ if device.vendor != Vendor::Nvidia => return None,
         Reading::Denied => {
             return Some(remark(device, UNKNOWN, "unattributed: the driver denies the list of processes"));
         }

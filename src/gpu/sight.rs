@@ -20,7 +20,7 @@ pub fn of_device(snapshot: &Snapshot, device: &Device) -> Option<String> {
         return None;
     }
     if device.asleep {
-        return Some("Asleep to save power. It is not woken to be read, so its processes are unknown.".into());
+        return Some("Asleep: not woken to be read, so its processes are unknown.".into());
     }
     Some(match device.nature? {
         Nature::Split if snapshot.devices.iter().any(|other| other.nature == Some(Nature::MigInstance)) => {

@@ -81,6 +81,8 @@ pub(crate) struct Unused {
     percent: Option<u32>,
     /// How long it was seen unused; zero after one reading.
     watched: Duration,
+    /// It sleeps, which no GPU does that a process uses.
+    asleep: bool,
 }
 
 impl Unused {
@@ -97,6 +99,7 @@ impl Unused {
                 .collect(),
             percent: watched.map_or(percent, |(_, most)| percent.max(most)),
             watched: watched.map_or(Duration::ZERO, |(time, _)| time),
+            asleep: device.asleep,
         })
     }
 }
@@ -113,6 +116,9 @@ fn program(row: &GpuProcess) -> Option<String> {
 impl fmt::Display for Unused {
     /// "no processes, 0 % for 40 s".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.asleep {
+            return f.write_str("asleep to save power");
+        }
         match self.screens.as_slice() {
             [] => f.write_str("no processes")?,
             [(name, held)] => write!(f, "no processes but {name} ({held})")?,

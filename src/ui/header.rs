@@ -9,7 +9,7 @@ use super::theme::Theme;
 use crate::app::Model;
 use crate::app::action::Action;
 use crate::app::model::{LookedAt, Source};
-use crate::gpu::Driver;
+use crate::gpu::{Driver, sight};
 use unicode_width::UnicodeWidthStr;
 
 /// Below so many columns a line has no room for the failure, its line in the log and the key of the recording.
@@ -33,6 +33,8 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
 fn machine(model: &Model, room: usize) -> String {
     let Some(snapshot) = model.snapshot() else { return String::new() };
     let host = &snapshot.host;
+    // On a larger screen the region of the GPUs says it.
+    let untried = sight::untried(snapshot).filter(|_| model.is_small());
     let mut parts = match &model.hosts.away {
         Some(away) => vec![
             format!("  {}", away.name),
@@ -41,6 +43,7 @@ fn machine(model: &Model, room: usize) -> String {
         ],
         None => vec![format!("  {}", host.name)],
     };
+    parts.extend(untried.map(|makers| format!(" · {makers}: untested")));
     if let (Some(total), Some(available)) = (host.memory_total_bytes.value(), host.memory_available_bytes.value()) {
         let used = total.less(available).in_gib();
         parts.push(format!(" · system memory {used} of {total}"));

@@ -71,6 +71,11 @@ pub(crate) fn of_the_logs_make(situation: &Situation<'_>) -> Option<Snapshot> {
     Some(Snapshot { devices, ..snapshot.clone() })
 }
 
+/// Whether a run as this log's may use the GPU. Some readings of other machines do not tell makers, and then it is NVIDIA's.
+pub(crate) fn may_run_on(diagnosis: &Diagnosis, device: &Device) -> bool {
+    device.vendor == Vendor::Nvidia || device.vendor == vendor(maker(diagnosis))
+}
+
 /// Why the log is from elsewhere, if its GPU's maker has made none of this machine's.
 pub(super) fn other_maker(diagnosis: &Diagnosis, devices: &[Device]) -> Option<String> {
     let maker = maker(diagnosis)?;
@@ -111,6 +116,32 @@ mod tests {
         assert_eq!(kept(&rocm, &both), Some(vec![1]));
         assert_eq!(kept(&cuda, &two_makers(Vendor::Amd, Vendor::Intel)), Some(vec![]));
         assert_eq!(kept(&cuda, &two_makers(Vendor::Nvidia, Vendor::Nvidia)), None);
+    }
+
+    #[test]
+    fn a_run_of_cuda_is_not_sent_to_another_makers_gpu() {
+        let cuda = torch_oom(&[]);
+        let here = two_makers(Vendor::Nvidia, Vendor::Amd);
+        let may: Vec<bool> = here.devices.iter().map(|device| may_run_on(&cuda, device)).collect();
+        assert_eq!(may, [true, false]);
+    }
+
+    /// Of two GPUs of one maker, which are numbered 1 and 2 behind one of NVIDIA's, the log means the one of ROCm's number.
+    #[test]
+    fn the_logs_number_is_that_of_its_makers_libraries() {
+        let mut rocm = torch_oom(&[]);
+        rocm.run.maker = Some("HIP".into());
+        let amd = |index, ordinal| Device { vendor: Vendor::Amd, ordinal: Some(ordinal), ..device(index, vec![]) };
+        let here = Snapshot { devices: vec![device(0, vec![]), amd(1, 1), amd(2, 0)], ..snapshot(0) };
+        for (number, index) in [(1, 1), (0, 2)] {
+            rocm.facts.device = Some(number);
+            rocm.run.devices = Some(2);
+            let advice = advise(&Situation { snapshot: Some(&here), ..Situation::alone(&rocm) });
+            assert_eq!(advice.ledger.and_then(|ledger| ledger.device), Some(index));
+        }
+        rocm.facts.device = Some(2);
+        let advice = advise(&Situation { snapshot: Some(&here), ..Situation::alone(&rocm) });
+        assert_eq!(advice.verdict.same_machine, Some(false), "there are two of that maker");
     }
 
     #[test]

@@ -94,7 +94,7 @@ pub(super) fn what(snapshot: &Snapshot, process: &GpuProcess) -> String {
         label.push_str(&format!(" ({service})"));
     }
     if let Some(memory) = sight::of_memory(process) {
-        label.push_str(&format!(" ({memory})"));
+        label = if label == "-" { memory } else { format!("{label} ({memory})") };
     }
     let workers = process.key().map_or(0, |key| snapshot.below(key).len());
     let together = process.key().and_then(|key| together(snapshot, key));
