@@ -86,9 +86,6 @@ pub enum Command {
         /// Stop after this many readings [default: when the output closes]
         #[arg(long)]
         count: Option<u64>,
-        /// Read the interval from standard input
-        #[arg(long, hide = true)]
-        paced: bool,
         /// Also print the VRAM in use between two readings, every so many seconds
         #[arg(long, value_name = "SECONDS", value_parser = settings::seconds)]
         glance: Option<Duration>,
@@ -148,16 +145,17 @@ const MISPLACED: &str = "give a log after its command, as in `oomdoctor diagnose
 /// Runs the program. No input makes it panic.
 pub fn run() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
+    if let Err(message) = start_debug_log() {
+        return output::refuse(&message);
+    }
+    if let Some(ended) = machine::sample_as_child(arguments.get(1..).unwrap_or_default()) {
+        return sampled(ended);
+    }
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() => return output::refuse(&usage::explained(&error, &arguments)),
         Err(error) => return help_or_version(&error),
     };
-    if let Some(path) = std::env::var_os(debug_log::VARIABLE).filter(|path| !path.is_empty())
-        && let Err(error) = debug_log::start(Path::new(&path))
-    {
-        return output::refuse(&format!("{}={} can't be written: {error}", debug_log::VARIABLE, path.display()));
-    }
     log::info!("oomdoctor {} with {:?}", env!("CARGO_PKG_VERSION"), std::env::args_os().skip(1).collect::<Vec<_>>());
     let global = match settings::resolve(cli.options, cli.look) {
         Ok(global) => global,
@@ -183,14 +181,19 @@ pub fn run() -> ExitCode {
     }
 }
 
+/// Writes a debug log where one is asked for.
+fn start_debug_log() -> Result<(), String> {
+    let Some(path) = std::env::var_os(debug_log::VARIABLE).filter(|path| !path.is_empty()) else { return Ok(()) };
+    debug_log::start(Path::new(&path))
+        .map_err(|error| format!("{}={} can't be written: {error}", debug_log::VARIABLE, path.display()))
+}
+
 fn run_command(global: &Global, command: Command) -> ExitCode {
     match command {
         Command::Diagnose(args) => diagnose::run(global, &args),
         Command::Report(args) => report::run(global, &args),
         Command::Sources(args) => sources::run(global, &args),
-        Command::Sample { count, paced, glance } => {
-            sample(&Sampling { glance, ..global.sampling.clone() }, count, paced)
-        }
+        Command::Sample { count, glance } => sample(&Sampling { glance, ..global.sampling.clone() }, count),
         Command::Ps { json, hosts } => ps::run(global, json, &hosts),
         Command::Kill(args) => kill::run(global, &args),
         Command::Fit(args) => fit::run(global, &args),
@@ -214,13 +217,17 @@ fn help_or_version(rendered: &clap::Error) -> ExitCode {
 }
 
 /// Runs until the output closes or `count` readings are written. Without a driver each reading says so, and the exit code
-/// is 0. If `paced`, the interval is read from standard input.
-fn sample(sampling: &Sampling, count: Option<u64>, paced: bool) -> ExitCode {
+/// is 0.
+fn sample(sampling: &Sampling, count: Option<u64>) -> ExitCode {
     if let Some(why) = machine::LOGS_ONLY {
         // The readings still contain this machine's system memory.
         let _ = writeln!(io::stderr(), "oomdoctor sample: the readings contain no GPUs: {why}");
     }
-    match machine::sample(sampling, count, paced) {
+    sampled(machine::sample(sampling, count))
+}
+
+fn sampled(ended: io::Result<()>) -> ExitCode {
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => output::refuse(&format!("the readings could not be written: {error}")),
     }

@@ -104,7 +104,11 @@ pub(crate) fn load(_: &Sampling, _: u32) -> ReadLoad {
     Box::new(crate::record::HostMemory::default)
 }
 
-pub(crate) fn sample(sampling: &Sampling, count: Option<u64>, _: bool) -> io::Result<()> {
+pub(crate) fn sample_as_child(_: &[OsString]) -> Option<io::Result<()>> {
+    None
+}
+
+pub(crate) fn sample(sampling: &Sampling, count: Option<u64>) -> io::Result<()> {
     here::check_output_open()?;
     let mut memory = HostMemory::new(here::host_name());
     let mut is_read = write_line(&mut stdout(), &Header::of_boot(None))?;
