@@ -87,14 +87,11 @@ pub enum Command {
         /// Stop after this many readings [default: when the output closes]
         #[arg(long)]
         count: Option<u64>,
-        /// Read the interval from standard input
-        #[arg(long, hide = true)]
-        paced: bool,
         /// Also print the VRAM in use between two readings, every so many seconds
         #[arg(long, value_name = "SECONDS", value_parser = settings::seconds)]
         glance: Option<Duration>,
         /// Write a recording to this file, without names of people, machines and programs, to give away or to replay
-        #[arg(long, value_name = "FILE", conflicts_with_all = ["paced", "glance"])]
+        #[arg(long, value_name = "FILE", conflicts_with = "glance")]
         record: Option<PathBuf>,
     },
     /// List the processes that use VRAM
@@ -152,16 +149,17 @@ const MISPLACED: &str = "give a log after its command, as in `oomdoctor diagnose
 /// Runs the program. No input makes it panic.
 pub fn run() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
+    if let Err(message) = start_debug_log() {
+        return output::refuse(&message);
+    }
+    if let Some(ended) = machine::sample_as_child(arguments.get(1..).unwrap_or_default()) {
+        return sampled(ended);
+    }
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() => return output::refuse(&usage::explained(&error, &arguments)),
         Err(error) => return help_or_version(&error),
     };
-    if let Some(path) = std::env::var_os(debug_log::VARIABLE).filter(|path| !path.is_empty())
-        && let Err(error) = debug_log::start(Path::new(&path))
-    {
-        return output::refuse(&format!("{}={} can't be written: {error}", debug_log::VARIABLE, path.display()));
-    }
     log::info!("oomdoctor {} with {:?}", env!("CARGO_PKG_VERSION"), std::env::args_os().skip(1).collect::<Vec<_>>());
     let global = match settings::resolve(cli.options, cli.look) {
         Ok(global) => global,
@@ -187,14 +185,21 @@ pub fn run() -> ExitCode {
     }
 }
 
+/// Writes a debug log where one is asked for.
+fn start_debug_log() -> Result<(), String> {
+    let Some(path) = std::env::var_os(debug_log::VARIABLE).filter(|path| !path.is_empty()) else { return Ok(()) };
+    debug_log::start(Path::new(&path))
+        .map_err(|error| format!("{}={} can't be written: {error}", debug_log::VARIABLE, path.display()))
+}
+
 fn run_command(global: &Global, command: Command) -> ExitCode {
     match command {
         Command::Diagnose(args) => diagnose::run(global, &args),
         Command::Report(args) => report::run(global, &args),
         Command::Sources(args) => sources::run(global, &args),
         Command::Sample { count, record: Some(path), .. } => record_sample(&global.sampling, count, &path),
-        Command::Sample { count, paced, glance, record: None } => {
-            sample(&Sampling { glance, ..global.sampling.clone() }, count, paced)
+        Command::Sample { count, glance, record: None } => {
+            sample(&Sampling { glance, ..global.sampling.clone() }, count)
         }
         Command::Ps { json, hosts } => ps::run(global, json, &hosts),
         Command::Kill(args) => kill::run(global, &args),
@@ -218,8 +223,6 @@ fn help_or_version(rendered: &clap::Error) -> ExitCode {
     output::print(&shown, ExitCode::SUCCESS)
 }
 
-/// Runs until the output closes or `count` readings are written. Without a driver each reading says so, and the exit code
-/// is 0. If `paced`, the interval is read from standard input.
 /// Records until Ctrl-C, or so many readings. An existing file is not overwritten.
 fn record_sample(sampling: &Sampling, count: Option<u64>, path: &Path) -> ExitCode {
     let recorded = fs::File::create_new(path).and_then(|file| machine::record(sampling, count, file));
@@ -231,12 +234,18 @@ fn record_sample(sampling: &Sampling, count: Option<u64>, path: &Path) -> ExitCo
     }
 }
 
-fn sample(sampling: &Sampling, count: Option<u64>, paced: bool) -> ExitCode {
+/// Runs until the output closes or `count` readings are written. Without a driver each reading says so, and the exit code
+/// is 0.
+fn sample(sampling: &Sampling, count: Option<u64>) -> ExitCode {
     if let Some(why) = machine::LOGS_ONLY {
         // The readings still contain this machine's system memory.
         let _ = writeln!(io::stderr(), "oomdoctor sample: the readings contain no GPUs: {why}");
     }
-    match machine::sample(sampling, count, paced) {
+    sampled(machine::sample(sampling, count))
+}
+
+fn sampled(ended: io::Result<()>) -> ExitCode {
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => output::refuse(&format!("the readings could not be written: {error}")),
     }

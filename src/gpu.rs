@@ -20,6 +20,7 @@ pub(crate) mod usage;
 pub mod windows;
 mod wire;
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::fmt;
 
@@ -38,8 +39,11 @@ use wire::readings;
 /// The version of the stream and of the JSON reports. Readers refuse a higher one by name.
 pub const SCHEMA: u32 = 1;
 
+/// Makes a foreign name harmless in place: nearly all are, and each reading has hundreds.
 fn clean(text: &mut String) {
-    *text = harmless(text).into_owned();
+    if let Cow::Owned(cleaned) = harmless(text) {
+        *text = cleaned;
+    }
 }
 
 /// Names a process until the next boot: a PID alone is reused.

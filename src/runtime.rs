@@ -63,6 +63,9 @@ use crate::platform::{Asked, Kernel, Sampling, SetPace, here, machine};
 const BURST: usize = 4;
 const BURST_TIME: Duration = Duration::from_millis(133);
 
+/// After so many readings a session has done all that it does each second.
+const READINGS_OF_THE_START: u64 = 5;
+
 /// The numbers of the signals that a terminal's keys send to the command in its foreground (POSIX).
 const INTERRUPT: i32 = 2;
 const QUIT: i32 = 3;
@@ -167,6 +170,8 @@ pub fn run(start: Start) -> io::Result<Option<i32>> {
         is_dirty: true,
         runner: start.runner,
         lent,
+        readings: 0,
+        is_started: false,
     };
     let left = session.run(&queue);
     drop(screen);
@@ -247,6 +252,10 @@ struct Session<'a> {
     runner: Runner,
     /// Whether a command has the terminal, so that nothing is drawn or taken for a key.
     lent: Lent,
+    /// How many readings came so far.
+    readings: u64,
+    /// What only the start needed was returned.
+    is_started: bool,
 }
 
 /// `Break` ends the session, with the number of the signal that ended it.
@@ -278,6 +287,7 @@ impl Session<'_> {
                 self.draw()?;
                 frames.rotate_left(1);
                 frames[BURST - 1] = self.clock.elapsed() + BURST_TIME;
+                self.end_start();
             }
         }
     }
@@ -290,6 +300,14 @@ impl Session<'_> {
         update(self.model, Msg::Drawn(shown), &self.clock.now());
         self.is_dirty = false;
         Ok(())
+    }
+
+    /// Returns what only the start needed, once a few readings were drawn.
+    fn end_start(&mut self) {
+        if !self.is_started && self.readings >= READINGS_OF_THE_START {
+            self.is_started = true;
+            here::return_what_the_start_took();
+        }
     }
 
     fn take(&mut self, wake: Wake) -> io::Result<Flow> {
@@ -348,6 +366,7 @@ impl Session<'_> {
         if self.lent.is_lent() && matches!(msg, Msg::Key(..) | Msg::Mouse(..) | Msg::Paste(_) | Msg::Pasting) {
             return ControlFlow::Continue(());
         }
+        self.readings += u64::from(matches!(msg, Msg::Sample(_)));
         self.is_dirty |= match msg {
             Msg::Tick => self.model.wakes_at().is_some_and(|due| due <= self.clock.elapsed()),
             // The reading that follows the header shows what changed.

@@ -7,7 +7,8 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// The text with every control, bidirectional and zero-width character made visible as `·`; tabs become spaces.
 pub fn harmless(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(|c| c == '\t' || is_harmful(c)) {
+    let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    if is_plain || !text.chars().any(|c| c == '\t' || is_harmful(c)) {
         return Cow::Borrowed(text);
     }
     Cow::Owned(

@@ -114,8 +114,10 @@ impl Model {
     pub fn largest_idle(&self) -> Option<Row<'_>> {
         let rows = self.rows().into_iter().filter(|row| row.process.kind != ProcessKind::Unlisted);
         // A worker ends with its launcher, not alone.
-        let rows = rows.filter(|row| row.stands != Stands::Worker);
-        rows.filter(|row| self.is_idle_and_yours(row)).max_by_key(|row| row.process.used_bytes.value())
+        let mut rows: Vec<Row<'_>> = rows.filter(|row| row.stands != Stands::Worker).collect();
+        // The largest first: whether one may be signaled costs more to find out than its size.
+        rows.sort_by_key(|row| row.process.used_bytes.value());
+        rows.into_iter().rev().find(|row| self.is_idle_and_yours(row))
     }
 
     fn is_idle_and_yours(&self, row: &Row<'_>) -> bool {

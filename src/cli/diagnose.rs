@@ -236,7 +236,7 @@ impl DiagnoseArgs {
         }
         let telling = Telling::default();
         telling.learn(base);
-        let (log, failed_by) = self.read(&telling)?;
+        let (log, failed_by) = self.read(base, &telling)?;
         if let Some(id) = &self.from {
             return Ok(Subject::of(log, failed_by, id.to_string()));
         }
@@ -265,11 +265,12 @@ impl DiagnoseArgs {
     }
 
     /// Reads the log and the time its file was last written. Fails if it contains no text.
-    fn read(&self, telling: &Telling) -> Result<(PastedLog, Option<WallTime>), String> {
-        let (bytes, written) = match (&self.from, self.more.is_empty()) {
-            (Some(id), _) => sources::read(id, telling).map_err(|why| format!("{id} can't be read: {why}"))?,
-            (None, true) => read(self.file.as_deref(), telling)?,
-            (None, false) => read_as_one(&self.logs(), telling)?,
+    fn read(&self, base: &KnowledgeBase, telling: &Telling) -> Result<(PastedLog, Option<WallTime>), String> {
+        let parts = self.logs();
+        let (bytes, written) = match &self.from {
+            Some(id) => sources::read(id, telling).map_err(|why| format!("{id} can't be read: {why}"))?,
+            None if parts.len() > 1 => read_as_one(&parts, telling)?,
+            None => read(self.file.as_deref(), telling)?,
         };
         let what = what_else(&bytes);
         let log = match &self.from {

@@ -28,27 +28,37 @@ pub struct History {
     device_slots: BTreeMap<u32, Slots>,
     process_slots: BTreeMap<(u32, ProcessKey), Slots>,
     now: i64,
+    /// How many snapshots were taken in.
+    readings: u64,
 }
 
 /// The most that was in use within each slot of time in which it was known, the oldest first.
 #[derive(Clone, Debug, Default)]
-struct Slots(VecDeque<(i64, Bytes)>);
+struct Slots {
+    slots: VecDeque<(i64, Bytes)>,
+    /// The reading that they were noted at last.
+    reading: u64,
+}
 
 impl Slots {
-    fn note(&mut self, slot: i64, bytes: Option<Bytes>) {
+    fn note(&mut self, slot: i64, reading: u64, bytes: Option<Bytes>) {
+        self.reading = reading;
+        let kept = slot - SLOTS as i64 + 1..=slot;
         // After the clock was set back there are slots of the future.
-        self.0.retain(|(at, _)| (slot - SLOTS as i64 + 1..=slot).contains(at));
+        if [self.slots.front(), self.slots.back()].into_iter().flatten().any(|(at, _)| !kept.contains(at)) {
+            self.slots.retain(|(at, _)| kept.contains(at));
+        }
         let Some(bytes) = bytes else { return };
-        match self.0.back_mut() {
+        match self.slots.back_mut() {
             Some((at, most)) if *at == slot => *most = bytes.max(*most),
-            _ => self.0.push_back((slot, bytes)),
+            _ => self.slots.push_back((slot, bytes)),
         }
     }
 
     /// The slots as this many columns; the last one ends now.
     fn columns(&self, now: i64, width: usize) -> Vec<Option<Bytes>> {
         let mut columns = vec![None; width];
-        for (at, bytes) in &self.0 {
+        for (at, bytes) in &self.slots {
             let column = column(now - at, width).and_then(|column| columns.get_mut(column));
             if let Some(column) = column {
                 *column = (*column).max(Some(*bytes));
@@ -100,7 +110,7 @@ impl History {
         let now = snapshot.taken_at;
         let mut seen = BTreeMap::new();
         self.now = now.0.as_second().div_euclid(SLOT);
-        let mut process_slots = BTreeMap::new();
+        self.readings += 1;
         let before = std::mem::take(&mut self.unused);
         for device in &snapshot.devices {
             if let Some(percent) = percent_of_unused(device) {
@@ -117,18 +127,18 @@ impl History {
                 ring.pop_front();
             }
             ring.push_back(device.memory.used_bytes.value());
-            self.device_slots.entry(device.index).or_default().note(self.now, device.memory.used_bytes.value());
+            let slots = self.device_slots.entry(device.index).or_default();
+            slots.note(self.now, self.readings, device.memory.used_bytes.value());
             for process in &device.processes {
                 let Some(key) = process.key() else { continue };
                 let before = seen.get(&key).or(self.processes.get(&key)).copied();
                 seen.insert(key, watch(before, device, process, now));
-                let mut slots = self.process_slots.remove(&(device.index, key)).unwrap_or_default();
-                slots.note(self.now, process.used_bytes.value());
-                process_slots.insert((device.index, key), slots);
+                let slots = self.process_slots.entry((device.index, key)).or_default();
+                slots.note(self.now, self.readings, process.used_bytes.value());
             }
         }
         self.processes = seen;
-        self.process_slots = process_slots;
+        self.process_slots.retain(|_, slots| slots.reading == self.readings);
     }
 
     /// The VRAM in use on the device over the last ten minutes, as this many columns; `None` where it was not watched.

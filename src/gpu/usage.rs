@@ -52,16 +52,17 @@ pub(crate) fn gpu_percent(device: Option<&Device>, process: &GpuProcess) -> Opti
 #[allow(clippy::option_option, reason = "unused with unknown use is not the same as used")]
 pub(crate) fn percent_of_unused(device: &Device) -> Option<Option<u32>> {
     let is_whole = device.error.is_none() && device.nature != Some(Nature::Split);
-    let all_draw = device.processes.iter().all(draws_the_screen);
     let allowed = if device.processes.is_empty() { 0 } else { SCREEN_PERCENT };
     let percent = device.utilization_percent.value();
     let rests = percent.is_none_or(|percent| percent <= allowed);
-    (is_whole && all_draw && rests && unexplained(device).is_none()).then_some(percent)
+    // What a process is costs most to find out, so that is asked last.
+    let is_unused = is_whole && rests && unexplained(device).is_none() && device.processes.iter().all(draws_the_screen);
+    is_unused.then_some(percent)
 }
 
 fn draws_the_screen(row: &GpuProcess) -> bool {
-    let is_screens = row.kind == ProcessKind::Graphics || row.kind != ProcessKind::Mps && is_service(row);
-    is_screens && row.used_bytes.value().is_some_and(|held| held <= SCREEN)
+    let may_be_screens = row.used_bytes.value().is_some_and(|held| held <= SCREEN);
+    may_be_screens && (row.kind == ProcessKind::Graphics || row.kind != ProcessKind::Mps && is_service(row))
 }
 
 /// True for a process of the desktop or the driver.

@@ -12,7 +12,7 @@ use crate::gpu::{Header, Snapshot};
 use crate::record::{End, HostMemory};
 
 /// How this machine's GPUs are read.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sampling {
     /// The path of the driver's library; `None` means the system's own.
     pub nvml_library: Option<PathBuf>,

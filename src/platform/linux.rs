@@ -1,10 +1,12 @@
 //! Owns Linux: GPUs through NVIDIA's driver, processes through /proc and pidfds, and what the system does in its own way
 //! among Unix systems: the terminal's bytes as they come, and the sampler's output.
 
+pub(crate) mod brief;
 pub(crate) mod child;
 pub(crate) mod feed;
 pub mod kernel;
 pub(crate) mod live;
+pub(crate) mod order;
 pub mod probe;
 pub mod procfs;
 pub(crate) mod relay;
@@ -12,7 +14,7 @@ pub mod release;
 mod windows;
 
 use std::collections::BTreeSet;
-use std::ffi::c_int;
+use std::ffi::{OsString, c_int};
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -21,6 +23,7 @@ use std::process::Command;
 use std::time::Duration;
 
 pub use kernel::Kernel;
+use order::Order;
 use procfs::Procfs;
 use procfs::load::Load;
 pub(crate) use relay::{end_as, run as run_in_place};
@@ -138,13 +141,22 @@ impl AsFd for NamelessFile {
 
 /// Writes readings to a file, one per line, without names of people, machines and programs, until `count` are written.
 pub(crate) fn record(sampling: &Sampling, count: Option<u64>, file: File) -> io::Result<()> {
-    probe::run(sampling, &mut NamelessFile::new(file), count, None::<io::Stdin>)
+    let order = Order { sampling: sampling.clone(), count, is_paced: false };
+    probe::run(&order, &mut NamelessFile::new(file), None::<io::Stdin>)
 }
 
-/// Writes readings to standard output, one per line, until `count` are written or the output closes. If `paced`,
-/// the interval is read from standard input.
-pub(crate) fn sample(sampling: &Sampling, count: Option<u64>, paced: bool) -> io::Result<()> {
-    probe::run(sampling, &mut Stream::new()?, count, paced.then(io::stdin))
+/// Writes readings to standard output, one per line, until `count` are written or the output closes.
+pub(crate) fn sample(sampling: &Sampling, count: Option<u64>) -> io::Result<()> {
+    obey(Order { sampling: sampling.clone(), count, is_paced: false })
+}
+
+/// Does what a sampling child was started for; `None` if these are a person's arguments.
+pub(crate) fn sample_as_child(arguments: &[OsString]) -> Option<io::Result<()>> {
+    Order::parse(arguments).map(obey)
+}
+
+fn obey(order: Order) -> io::Result<()> {
+    probe::run(&order, &mut Stream::new()?, order.is_paced.then(io::stdin))
 }
 
 /// The system memory of a command, read each time it is asked for.

@@ -115,7 +115,11 @@ pub(crate) fn record(_: &Sampling, _: Option<u64>, _: File) -> io::Result<()> {
     Err(io::Error::other(system::LOGS_ONLY))
 }
 
-pub(crate) fn sample(sampling: &Sampling, count: Option<u64>, _: bool) -> io::Result<()> {
+pub(crate) fn sample_as_child(_: &[OsString]) -> Option<io::Result<()>> {
+    None
+}
+
+pub(crate) fn sample(sampling: &Sampling, count: Option<u64>) -> io::Result<()> {
     here::check_output_open()?;
     let mut memory = HostMemory::new(here::host_name());
     let mut is_read = write_line(&mut stdout(), &Header::of_boot(None))?;

@@ -3,6 +3,7 @@
 
 pub(crate) mod faults;
 pub(crate) mod given;
+mod memory;
 pub(crate) mod output;
 pub(crate) mod pipe;
 pub(crate) mod places;
@@ -23,6 +24,7 @@ use super::linux as system;
 use super::macos as system;
 pub(crate) use faults::{note_terminal_taken, remember_terminal};
 pub(crate) use given::{detach, end_with_this_thread};
+pub(crate) use memory::{keep_blocks, return_large_blocks, return_what_the_start_took};
 pub(crate) use output::check_output_open;
 pub(crate) use pipe::{Pipe, open_named_pipe};
 pub(crate) use places::{
@@ -71,6 +73,15 @@ pub(crate) fn identity(_: &Path, there: &Metadata) -> io::Result<(u64, u64)> {
 
 pub(crate) fn standard_input() -> io::Result<File> {
     stdin().as_fd().try_clone_to_owned().map(File::from)
+}
+
+/// Where frames are written.
+pub(crate) type TerminalOutput = File;
+
+/// Standard output without the buffer of the standard library, which would write each frame in two parts: up to its last
+/// line end, and the rest.
+pub(crate) fn terminal_output() -> io::Result<TerminalOutput> {
+    io::stdout().as_fd().try_clone_to_owned().map(File::from)
 }
 
 /// True if standard input holds data: a pipe or a file, but no terminal and no empty device.
@@ -125,29 +136,6 @@ pub(crate) fn detached_self() -> io::Result<Command> {
 pub(crate) fn be_patient() {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::nice(10);
-}
-
-/// Makes the allocator return large blocks to the system once they are free.
-pub(crate) fn return_large_blocks() {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    #[allow(unsafe_code, reason = "the allocator's settings have no other interface")]
-    // SAFETY: takes two numbers, and may be called at any time.
-    unsafe {
-        libc::mallopt(libc::M_MMAP_THRESHOLD, 128 << 10);
-    }
-}
-
-/// Makes the allocator take memory from the system in few large pieces and keep them: a program that ends at once has no use
-/// for returning any.
-pub(crate) fn keep_blocks() {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    #[allow(unsafe_code, reason = "the allocator's settings have no other interface")]
-    // SAFETY: takes two numbers, and may be called at any time.
-    unsafe {
-        libc::mallopt(libc::M_MMAP_THRESHOLD, 32 << 20);
-        libc::mallopt(libc::M_TRIM_THRESHOLD, 256 << 20);
-        libc::mallopt(libc::M_TOP_PAD, 16 << 20);
-    }
 }
 
 /// The terminal itself, also if standard input and output are redirected.

@@ -5,7 +5,7 @@ mod keys;
 mod pipe;
 
 use std::fs::{self, File, FileType, Metadata, OpenOptions};
-use std::io::{self, stdin, stdout};
+use std::io::{self, Stdout, stdin, stdout};
 use std::os::windows::fs::FileExt;
 use std::os::windows::io::{AsHandle, AsRawHandle};
 use std::os::windows::process::CommandExt;
@@ -115,6 +115,13 @@ pub(crate) fn identity(path: &Path, _: &Metadata) -> io::Result<(u64, u64)> {
     Ok((information.volume_serial_number(), information.file_index()))
 }
 
+/// The standard library knows how to write to a console.
+pub(crate) type TerminalOutput = Stdout;
+
+pub(crate) fn terminal_output() -> io::Result<TerminalOutput> {
+    Ok(stdout())
+}
+
 pub(crate) fn standard_input() -> io::Result<File> {
     stdin().as_handle().try_clone_to_owned().map(File::from)
 }
@@ -200,6 +207,8 @@ pub(crate) fn can_be_continued() -> bool {
 // The console restores itself, and no shell stops a program here.
 
 pub(crate) fn return_large_blocks() {}
+
+pub(crate) fn return_what_the_start_took() {}
 
 pub(crate) fn keep_blocks() {}
 

@@ -4,7 +4,7 @@
 #[cfg(all(test, unix))]
 mod tests;
 
-use std::io::{self, BufWriter, Stdout, stdout};
+use std::io::{self, BufWriter, stdout};
 
 use crossterm::cursor::{Hide, Show};
 use crossterm::event::{
@@ -31,16 +31,17 @@ const MOST_ROWS: u16 = 400;
 
 /// The terminal in this program's modes. Dropping it restores the terminal.
 pub struct Screen {
-    pen: Pen<BufWriter<Stdout>>,
+    pen: Pen<BufWriter<here::TerminalOutput>>,
     shown: Shown,
 }
 
 impl Screen {
     /// Takes the terminal over.
     pub fn take() -> io::Result<Screen> {
+        let terminal = here::terminal_output()?;
         enter()?;
         Ok(Screen {
-            pen: Pen::new(BufWriter::with_capacity(FRAME, stdout()), here::takes_escapes()),
+            pen: Pen::new(BufWriter::with_capacity(FRAME, terminal), here::takes_escapes()),
             shown: Shown::default(),
         })
     }

@@ -109,7 +109,7 @@ fn only_the_focused_window_reads_at_full_pace_and_the_others_say_so() {
 #[test]
 fn the_sampler_keeps_the_requested_pace() {
     let driver = FakeDriver::new("(gpus: [()])");
-    let mut command = driver.oomdoctor(&["sample", "--interval", "3600", "--paced"]);
+    let mut command = driver.oomdoctor(&["sampler", "--interval", "3600", "--paced", "1"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let (_header, _first) = (lines.next().unwrap().unwrap(), lines.next().unwrap().unwrap());

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::brief::Reader;
 use super::child::{LastWords, Output, end_group, ended};
 use super::procfs::Procfs;
 use crate::platform::contract::News;
@@ -136,7 +137,7 @@ fn one_child(
 fn read_lines(mut output: impl BufRead, tell: &impl Fn(News) -> bool) -> (u64, Option<String>) {
     let mut count = 0;
     let mut line = Vec::new();
-    let mut battery = Battery::default();
+    let (mut reader, mut battery) = (Reader::default(), Battery::default());
     loop {
         line.clear();
         match output.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line) {
@@ -145,7 +146,7 @@ fn read_lines(mut output: impl BufRead, tell: &impl Fn(News) -> bool) -> (u64, O
             Ok(length) if line.last() != Some(&b'\n') && (length as u64) < LONGEST_LINE => return (count, None),
             Ok(_) => {}
         }
-        match News::parse(&line, count == 0) {
+        match reader.parse(&line, count == 0) {
             Ok(news) => {
                 count += 1;
                 // Not before the first reading, which the person waits for.

@@ -7,6 +7,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::child::{LastWords, Output, end_group, ended};
+use super::order::Order;
 use crate::gpu::{Header, SCHEMA, Snapshot};
 use crate::platform::contract::Sampling;
 
@@ -53,7 +54,8 @@ pub(crate) fn read_two_snapshots(sampling: &Sampling) -> Result<(Snapshot, Optio
 }
 
 fn readings(sampling: &Sampling, count: u64) -> Result<(Snapshot, Option<Snapshot>), LiveError> {
-    let mut child = sampler(sampling, Some(count)).stderr(Stdio::piped()).spawn()?;
+    let order = Order { sampling: sampling.clone(), count: Some(count), is_paced: false };
+    let mut child = sampler(&order).stderr(Stdio::piped()).spawn()?;
     let deadline = Instant::now() + DEADLINE;
     let words = child.stderr.take().map(|errors| LastWords::of(&child, errors));
     let mut lines = Lines::of(&mut child, deadline)?;
@@ -83,28 +85,9 @@ fn readings(sampling: &Sampling, count: u64) -> Result<(Snapshot, Option<Snapsho
 /// driver's library finds no terminal, with its output piped and its input closed. The child ends when its output is
 /// closed, and is killed when the thread that starts it ends, so start it from a thread that lives as long as it is needed.
 #[allow(unsafe_code, reason = "the child must ask for its own end before it runs the program")]
-pub(crate) fn sampler(sampling: &Sampling, count: Option<u64>) -> Command {
+fn sampler(order: &Order) -> Command {
     let mut command = Command::new("/proc/self/exe");
-    command.arg0("oomdoctor").arg("sample");
-    command.arg("--interval").arg(sampling.interval.as_secs_f64().to_string());
-    if let Some(path) = &sampling.nvml_library {
-        command.arg("--nvml-library").arg(path);
-    }
-    command.arg("--device-folder").arg(&sampling.device_folder);
-    for (option, folder) in [("--sys-folder", &sampling.system_folder), ("--proc-folder", &sampling.process_folder)] {
-        if let Some(folder) = folder {
-            command.arg(option).arg(folder);
-        }
-    }
-    if sampling.windows {
-        command.arg("--windows");
-    }
-    if let Some(glance) = sampling.glance {
-        command.arg("--glance").arg(glance.as_secs_f64().to_string());
-    }
-    if let Some(count) = count {
-        command.arg("--count").arg(count.to_string());
-    }
+    command.arg0("oomdoctor").args(order.arguments());
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let parent = rustix::process::getpid();
     // SAFETY: between fork and exec only three system calls are made; nothing is allocated and no lock is taken.
@@ -120,10 +103,10 @@ fn end_with(parent: rustix::process::Pid) -> io::Result<()> {
     if rustix::process::getppid() == Some(parent) { Ok(()) } else { Err(rustix::io::Errno::SRCH.into()) }
 }
 
-/// The same for the terminal program: its pace is told on its standard input.
+/// The same without an end: its pace is told on its standard input.
 pub(crate) fn paced_sampler(sampling: &Sampling) -> Command {
-    let mut command = sampler(sampling, None);
-    command.arg("--paced").stdin(Stdio::piped());
+    let mut command = sampler(&Order { sampling: sampling.clone(), count: None, is_paced: true });
+    command.stdin(Stdio::piped());
     command
 }
 

@@ -26,8 +26,11 @@ use crate::gpu::sight;
 use crate::gpu::{
     Device, Driver, GpuProcess, Header, Holder, Host, Nature, ProcessKind, Reading, Snapshot, Vantage, Vendor,
 };
-use crate::platform::contract::{Sampling, write_line};
+use crate::platform::contract::write_line;
+use crate::platform::here;
 use crate::platform::host::HostMemory;
+use crate::platform::linux::brief::Writer;
+use crate::platform::linux::order::Order;
 use crate::platform::linux::procfs::Procfs;
 use crate::platform::linux::procfs::power::Power;
 use crate::platform::linux::windows::Watch;
@@ -43,14 +46,11 @@ use source::{DeviceReading, Known, Source, Whose};
 use trouble::Trouble;
 
 /// Writes the stream: a header line, then a snapshot a line, each flushed, until `count` are written or the reader of
-/// `out` has gone, which is no error. Errors are those of writing. `orders`: who reads says there, in lines of seconds,
+/// `out` has gone, which is no error. Errors are those of writing. `paces`: who reads says there, in lines of seconds,
 /// how far apart readings should be from then on.
-pub fn run(
-    sampling: &Sampling,
-    out: &mut (impl Write + AsFd),
-    count: Option<u64>,
-    mut orders: Option<impl Read + AsFd>,
-) -> io::Result<()> {
+pub(crate) fn run(order: &Order, out: &mut (impl Write + AsFd), mut paces: Option<impl Read + AsFd>) -> io::Result<()> {
+    let (sampling, count) = (&order.sampling, order.count);
+    let mut writer = Writer::new(order.is_paced);
     let mut sampler = Sampler::new(sampling.nvml_library.clone(), sampling.procfs());
     if count.is_none() {
         sampler.holders.not_at_first(Instant::now());
@@ -62,12 +62,12 @@ pub fn run(
     let windows = if sampling.windows { Some(Watch::start()?) } else { None };
     while is_read && count.is_none_or(|count| written < count) {
         let glance_at = glances.as_ref().map(|glances| glances.due).filter(|at| *at < due);
-        match pace::wait_until(glance_at.unwrap_or(due), &*out, orders.as_ref()) {
+        match pace::wait_until(glance_at.unwrap_or(due), &*out, paces.as_ref()) {
             pace::Woken::ReaderGone => break,
             pace::Woken::Ordered => {
-                match orders.as_mut().map(pace::order) {
+                match paces.as_mut().map(pace::order) {
                     Some(Ok(ordered)) => interval = ordered.unwrap_or(interval),
-                    _ => orders = None,
+                    _ => paces = None,
                 }
                 due = last + interval;
             }
@@ -78,12 +78,19 @@ pub fn run(
             pace::Woken::Due => {
                 last = due;
                 let windows = windows.as_ref().and_then(Watch::latest);
-                let snapshot = Snapshot { windows, ..sampler.snapshot_at(Moment::now()) };
-                is_read = write_line(out, &snapshot)?;
-                if let Some(peaks) = glances.as_mut().and_then(|glances| glances.peaks(&mut sampler, &snapshot)) {
+                let mut snapshot = Snapshot { windows, ..sampler.snapshot_at(Moment::now()) };
+                let listed = glances.is_some().then(|| listed(&snapshot));
+                is_read = writer.write(out, &mut snapshot)?;
+                let glances_and_listed = glances.as_mut().zip(listed);
+                if let Some(peaks) =
+                    glances_and_listed.and_then(|(glances, listed)| glances.peaks(&mut sampler, listed))
+                {
                     is_read = write_line(out, &peaks)?;
                 }
                 written += 1;
+                if written == LAST_OF_THE_START {
+                    here::return_what_the_start_took();
+                }
                 let now = Instant::now();
                 // A reading that took longer than the interval is not followed by extra ones. Beside a job that is
                 // recorded, readings take at most a tenth of the driver's time.
@@ -95,11 +102,23 @@ pub fn run(
     Ok(())
 }
 
+/// With this reading all has been done that readings do again and again.
+const LAST_OF_THE_START: u64 = 4;
+
+/// The time between two readings of the machine's own memory, whose 50 lines cost as much as a GPU.
+const MEMORY_AGAIN: Duration = Duration::from_secs(5);
+
 /// What a row is whose process has exited while the driver still counts its memory.
 const EXITED: &str = "memory of an exited process";
 
 /// Processes whose peak is asked for.
 const MOST_ACCOUNTS: usize = 256;
+
+/// The processes of a reading (GPU, PID), as many as are asked for.
+fn listed(snapshot: &Snapshot) -> BTreeSet<(u32, u32)> {
+    let rows = snapshot.on_gpus().map(|(device, row)| (device.index, row.pid));
+    rows.take(MOST_ACCOUNTS).collect()
+}
 
 /// When the next glance is due.
 struct Glances {
@@ -130,10 +149,7 @@ impl Glances {
 
 impl Glances {
     /// The peaks that changed. Asked once more for a process that is not listed any more, then never again.
-    fn peaks(&mut self, sampler: &mut Sampler, snapshot: &Snapshot) -> Option<Peaks> {
-        let rows =
-            snapshot.devices.iter().flat_map(|device| device.processes.iter().map(|row| (device.index, row.pid)));
-        let listed: BTreeSet<(u32, u32)> = rows.take(MOST_ACCOUNTS).collect();
+    fn peaks(&mut self, sampler: &mut Sampler, listed: BTreeSet<(u32, u32)>) -> Option<Peaks> {
         let asked: BTreeSet<(u32, u32)> = self.peaks.keys().chain(&listed).copied().collect();
         let told = sampler.driver.peaks(&asked);
         let changed: Vec<_> = told
@@ -159,6 +175,10 @@ pub struct Sampler {
     first_drm_index: u32,
     procfs: Procfs,
     machine: HostMemory,
+    /// The machine's memory when it was read last.
+    host: Option<(Instant, Host)>,
+    /// A GPU has the machine's memory.
+    is_memory_shared: bool,
     people: People,
     families: Families,
     holders: Holders,
@@ -182,6 +202,8 @@ impl Sampler {
             sleepers: Sleepers::default(),
             resting: Resting::default(),
             machine: HostMemory::new(procfs.host_name()),
+            host: None,
+            is_memory_shared: false,
             families: Families::default(),
             last: None,
             used: false,
@@ -197,9 +219,10 @@ impl Sampler {
 
     /// Reads what is due at this moment; the moments must not go back. Hangs where the driver hangs.
     pub fn snapshot_at(&mut self, moment: Moment) -> Snapshot {
-        let host = self.machine.host();
+        let host = self.host(moment.now);
         let (driver, mut devices) = self.cards(moment, &host);
         devices.extend(self.drm_cards(moment, &host, &devices));
+        self.is_memory_shared = devices.iter().any(|device| !device.has_own_memory());
         let driver = self.only_what_matters(driver);
         let proved = devices.iter().flat_map(|device| &device.processes).filter(|process| process.proved);
         let listed: BTreeSet<u32> = proved.map(|process| process.pid).collect();
@@ -230,6 +253,18 @@ impl Sampler {
 }
 
 impl Sampler {
+    /// The machine's memory now, where it is a GPU's; else as it was within the last seconds.
+    fn host(&mut self, now: Instant) -> Host {
+        match &self.host {
+            Some((at, host)) if !self.is_memory_shared && now.duration_since(*at) < MEMORY_AGAIN => host.clone(),
+            _ => {
+                let host = self.machine.host();
+                self.host = Some((now, host.clone()));
+                host
+            }
+        }
+    }
+
     /// The driver and its GPUs now, or the last reading while the driver is closed so that they can sleep.
     fn cards(&mut self, moment: Moment, host: &Host) -> (Driver, Vec<Device>) {
         let power = self.sleepers.power(&self.procfs, moment.now);
@@ -314,7 +349,7 @@ impl Sampler {
         // A process that only draws has no workers: the programs in a terminal do not work for the terminal.
         let mut users: BTreeMap<u32, bool> = rows.map(|row| (row.pid, row.kind != ProcessKind::Graphics)).collect();
         users.extend(holders.iter().map(|holder| (holder.process.pid, true)));
-        let groups = self.families.groups(&self.procfs, |pid| self.people.running(pid), &users);
+        let groups = self.families.groups(&self.procfs, &mut |pid, before| self.people.running(pid, before), &users);
         let rows = devices.iter_mut().flat_map(|device| &mut device.processes).filter(|row| row.proved);
         for row in rows.chain(holders.iter_mut().map(|holder| &mut holder.process)) {
             row.group = groups.leaders.get(&row.pid).copied();

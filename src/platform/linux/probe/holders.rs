@@ -13,9 +13,9 @@ use crate::units::Bytes;
 
 const SCAN_AGAIN: Duration = Duration::from_secs(5);
 /// On a machine with very many processes a scan is delayed by at most this.
-const SELDOM: Duration = Duration::from_secs(60);
+const SELDOM: Duration = Duration::from_secs(180);
 /// A scan may take one part in this many of the time.
-const SHARE: u32 = 10_000;
+const SHARE: u32 = 30_000;
 /// This much more unattributed memory is reason enough to scan at once.
 const NEWS: Bytes = Bytes::mib(64);
 
@@ -70,12 +70,13 @@ impl Holders {
     }
 
     fn scan(&mut self, procfs: &Procfs, people: &People) {
+        let own = std::process::id();
         let mut pids = procfs.pids();
         pids.sort_unstable();
         // With hidepid, other users' processes are not even listed.
         let hidden = matches!(procfs.stat(1), Err(ProcError::Denied));
         (self.found, self.unseen) = (Vec::new(), u32::from(hidden));
-        for pid in pids.into_iter().filter(|pid| *pid != std::process::id()) {
+        for pid in pids.into_iter().filter(|pid| *pid != own) {
             match holder(procfs, people, pid) {
                 Ok(holder) => self.found.extend(holder),
                 // Kernel threads have nothing open.

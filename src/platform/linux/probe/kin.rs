@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::people::LOOK_AGAIN;
+use super::people::{LOOK_AGAIN, READ_TITLE_AGAIN};
 use crate::gpu::ProcessKey;
 use crate::gpu::recognise::Traits;
 use crate::gpu::recognise::kin::{Bond, bond};
@@ -33,14 +33,23 @@ struct Relative {
     age: u32,
     /// At this refresh its stat was read.
     is_fresh: bool,
+    /// No other that was ever read has this number.
+    number: u64,
+    /// What it is to its parent of that number, which computes or does not.
+    bond: Option<(u64, bool, Option<Bond>)>,
 }
 
 impl Relative {
-    fn of(procfs: &Procfs, stat: Stat, command: String) -> Relative {
+    fn of(procfs: &Procfs, stat: Stat, command: String, number: u64) -> Relative {
         let pid = stat.pid;
         let folder = procfs.working_directory(pid).ok().and_then(|folder| folder.to_str().map(str::to_owned));
         let (uid, arguments) = (procfs.uid(pid).ok(), procfs.arguments(pid).unwrap_or_default());
-        Relative { uid, arguments, folder, stat, command, age: 0, is_fresh: true }
+        Relative { uid, arguments, folder, stat, command, age: 0, is_fresh: true, number, bond: None }
+    }
+
+    /// Its stat, for as long as that alone tells that it runs the same still.
+    fn to_compare(&self) -> Option<&Stat> {
+        (!self.age.is_multiple_of(READ_TITLE_AGAIN)).then_some(&self.stat)
     }
 
     fn traits(&self) -> Traits<'_> {
@@ -53,31 +62,31 @@ impl Relative {
 #[derive(Debug, Default)]
 pub(super) struct Families {
     known: BTreeMap<u32, Relative>,
+    /// How many were read so far.
+    count: u64,
 }
 
+/// Which process a PID is now, and the command line that it runs; none where it surely runs what it ran at the given stat.
+type Running<'a> = &'a mut dyn FnMut(u32, Option<&Stat>) -> Option<(Stat, Option<String>)>;
+
 impl Families {
-    /// Groups those that use a GPU; the flag says whether it computes there or only draws. `running` says which process a
-    /// PID is now, and the command line that it runs.
-    pub(super) fn groups(
-        &mut self,
-        procfs: &Procfs,
-        running: impl Fn(u32) -> Option<(Stat, String)>,
-        users: &BTreeMap<u32, bool>,
-    ) -> Groups {
+    /// Groups those that use a GPU; the flag says whether it computes there or only draws.
+    pub(super) fn groups(&mut self, procfs: &Procfs, running: Running<'_>, users: &BTreeMap<u32, bool>) -> Groups {
         self.known.retain(|_, relative| {
             relative.age += 1;
             // Who was not asked about last time has left.
             std::mem::take(&mut relative.is_fresh) && relative.age < LOOK_AGAIN
         });
-        groups(&mut Look { procfs, running: &running, known: &mut self.known }, users)
+        groups(&mut Look { procfs, running, known: &mut self.known, count: &mut self.count }, users)
     }
 }
 
 /// Looks processes up at one refresh.
 struct Look<'a> {
     procfs: &'a Procfs,
-    running: &'a dyn Fn(u32) -> Option<(Stat, String)>,
+    running: Running<'a>,
     known: &'a mut BTreeMap<u32, Relative>,
+    count: &'a mut u64,
 }
 
 impl Look<'_> {
@@ -85,17 +94,22 @@ impl Look<'_> {
     fn at(&mut self, pid: u32) -> Option<&Relative> {
         let known = self.known.get(&pid);
         if !known.is_some_and(|relative| relative.is_fresh) {
-            let Some((stat, command)) = (self.running)(pid) else {
+            let Some((stat, command)) = (self.running)(pid, known.and_then(Relative::to_compare)) else {
                 self.known.remove(&pid);
                 return None;
             };
             match self.known.get_mut(&pid) {
                 Some(known)
-                    if (known.stat.key(), &known.stat.comm, &known.command) == (stat.key(), &stat.comm, &command) =>
+                    if (known.stat.key(), &known.stat.comm) == (stat.key(), &stat.comm)
+                        && command.as_ref().is_none_or(|command| known.command == *command) =>
                 {
                     (known.stat, known.is_fresh) = (stat, true);
                 }
-                _ => drop(self.known.insert(pid, Relative::of(self.procfs, stat, command))),
+                _ => {
+                    *self.count += 1;
+                    let relative = Relative::of(self.procfs, stat, command.unwrap_or_default(), *self.count);
+                    self.known.insert(pid, relative);
+                }
             }
         }
         self.known.get(&pid)
@@ -170,7 +184,16 @@ fn above(look: &mut Look<'_>, child: u32, users: &BTreeMap<u32, bool>) -> Option
         return None;
     }
     let computes = users.get(&stat.pid).copied().unwrap_or(false);
-    bond(&parent.traits(), &child.traits(), computes).map(|bond| (stat.pid, bond))
+    let (parent_pid, parent_number) = (stat.pid, parent.number);
+    let bond = match child.bond {
+        Some((number, computed, bond)) if (number, computed) == (parent_number, computes) => bond,
+        _ => bond(&parent.traits(), &child.traits(), computes),
+    };
+    let child_pid = child.stat.pid;
+    if let Some(child) = look.known.get_mut(&child_pid) {
+        child.bond = Some((parent_number, computes, bond));
+    }
+    bond.map(|bond| (parent_pid, bond))
 }
 
 #[cfg(test)]
@@ -180,7 +203,7 @@ mod tests {
     use std::path::Path;
 
     use super::Families;
-    use crate::platform::linux::procfs::Procfs;
+    use crate::platform::linux::procfs::{Procfs, Stat};
 
     /// A process: PID, parent, start, user, name, command line.
     fn process(root: &Path, (pid, parent, start, uid): (u32, u32, u32, u32), comm: &str, line: &str) {
@@ -196,8 +219,8 @@ mod tests {
     fn found(root: &Path, users: &[u32]) -> (Vec<(u32, u32)>, Vec<u32>) {
         let users: BTreeMap<u32, bool> = users.iter().map(|pid| (*pid, true)).collect();
         let procfs = Procfs::new(root);
-        let running = |pid| Some((procfs.stat(pid).ok()?, String::new()));
-        let found = Families::default().groups(&procfs, running, &users);
+        let mut running = |pid, _: Option<&Stat>| Some((procfs.stat(pid).ok()?, Some(String::new())));
+        let found = Families::default().groups(&procfs, &mut running, &users);
         let leaders = found.leaders.into_iter().map(|(pid, leader)| (pid, leader.pid)).collect();
         (leaders, found.launchers.into_iter().map(|stat| stat.pid).collect())
     }
@@ -225,8 +248,9 @@ mod tests {
         let (procfs, users) = (Procfs::new(root.path()), BTreeMap::from([(41, true)]));
         let mut families = Families::default();
         let mut led = || {
-            let running = |pid| Some((procfs.stat(pid).ok()?, procfs.arguments(pid).ok()?.join(" ")));
-            families.groups(&procfs, running, &users).leaders.len()
+            let mut running =
+                |pid, _: Option<&Stat>| Some((procfs.stat(pid).ok()?, Some(procfs.arguments(pid).ok()?.join(" "))));
+            families.groups(&procfs, &mut running, &users).leaders.len()
         };
         assert_eq!((led(), led()), (2, 2));
         process(root.path(), launcher, "python", "python -m http.server");

@@ -1,7 +1,7 @@
 //! Owns joining a PID the driver gave with /proc: whether it is that process here at all, and if so who it is.
 //! A PID that is not proved to be the driver's process is described as nothing: /proc would tell of someone else.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use crate::gpu::accounts::Row;
@@ -22,7 +22,7 @@ pub(super) const LOOK_AGAIN: u32 = 30;
 
 /// The command line of a process whose address space is the same is read again after this many refreshes: an exec makes a new
 /// one, and only a program may give itself a title without. At a signal it is read anyway.
-const READ_TITLE_AGAIN: u32 = 5;
+pub(super) const READ_TITLE_AGAIN: u32 = 5;
 
 /// The files of at most this many processes stay open; each has two, and a login session may have 1,024 open files.
 const MOST_WATCHED: usize = 200;
@@ -106,8 +106,10 @@ pub(super) struct People {
     stats: HashMap<u32, (Stat, String)>,
     /// Who was described lately.
     described: HashMap<u32, Described>,
-    /// The open files of those who are listed.
+    /// The open files of those who are listed, and of those above them.
     watched: HashMap<u32, Watched>,
+    /// Those above them, of this refresh.
+    above: HashSet<u32>,
     most_watched: usize,
 }
 
@@ -126,6 +128,7 @@ impl People {
             stats: HashMap::new(),
             described: HashMap::new(),
             watched: HashMap::new(),
+            above: HashSet::new(),
             most_watched: MOST_WATCHED.min(crate::platform::linux::procfs::files_we_may_open() / 8),
             procfs,
         }
@@ -180,19 +183,26 @@ impl People {
             described.age += 1;
             described.age < LOOK_AGAIN && (self.current.contains_key(pid) || self.seen.contains_key(pid))
         });
-        self.watched.retain(|pid, _| self.current.contains_key(pid) || self.seen.contains_key(pid));
+        let (current, seen, above) = (&self.current, &self.seen, &self.above);
+        self.watched.retain(|pid, _| current.contains_key(pid) || seen.contains_key(pid) || above.contains(pid));
+        self.above.clear();
         self.current.clear();
         self.seen.clear();
         self.stats.clear();
     }
 
-    /// Which process this PID is at this refresh, and the command line that it runs.
-    pub(super) fn running(&self, pid: u32) -> Option<(Stat, String)> {
-        self.stats.get(&pid).cloned().or_else(|| {
-            let stat = self.procfs.stat(pid).ok()?;
-            let command = self.command(&stat).known().cloned().unwrap_or_default();
-            Some((stat, command))
-        })
+    /// Which process this PID is at this refresh, and the command line that it runs; none where it surely runs what it ran
+    /// at the stat `before`.
+    pub(super) fn running(&mut self, pid: u32, before: Option<&Stat>) -> Option<(Stat, Option<String>)> {
+        if let Some((stat, command)) = self.stats.get(&pid) {
+            return Some((stat.clone(), Some(command.clone())));
+        }
+        let stat = self.stat(pid).ok()?;
+        self.above.insert(pid);
+        let is_same = stat.image.is_some()
+            && before.is_some_and(|before| (before.start_ticks, before.image) == (stat.start_ticks, stat.image));
+        let command = (!is_same).then(|| self.command(&stat).known().cloned().unwrap_or_default());
+        Some((stat, command))
     }
 
     /// Whether the PIDs we see are the driver's.
