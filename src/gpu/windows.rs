@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::clean;
+use crate::text::harmless;
 use crate::units::Bytes;
 
 /// Less than this in system memory is everyday life: windows and buffers that the processor fills.
@@ -108,7 +108,9 @@ impl WindowsReading {
     }
 
     pub(super) fn clean(&mut self) {
-        self.processes.iter_mut().filter_map(|process| process.name.as_mut()).chain(&mut self.unread).for_each(clean);
+        for text in self.processes.iter_mut().filter_map(|process| process.name.as_mut()).chain(&mut self.unread) {
+            *text = harmless(text).into_owned();
+        }
     }
 }
 

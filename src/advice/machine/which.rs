@@ -133,7 +133,7 @@ fn is_told_the_order_of_the_bus(situation: &Situation<'_>) -> bool {
     let run = &situation.diagnosis.run;
     let lines = [situation.command, run.command.as_deref()];
     run.printed.get("cuda_device_order").is_some_and(|order| order == "PCI_BUS_ID")
-        || lines.into_iter().flatten().any(|line| is_in_bus_order(line))
+        || lines.into_iter().flatten().any(is_in_bus_order)
 }
 
 /// Whether the visible devices name cards of this machine. In a container, and in a job of Slurm that may open only its
