@@ -96,6 +96,7 @@ pub(crate) mod testing {
             oom: Oom::Yes,
             memory: Some(MemoryKind::Gpu),
             raised_by: Some("pytorch".into()),
+            ran: Some("pytorch".into()),
             program: Some("pytorch".into()),
             phase: Phase::Training,
             facts: Facts {

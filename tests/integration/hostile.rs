@@ -231,10 +231,13 @@ fn hostile_texts_are_redacted() {
     assert_survived("redact", &seeds, 200, targets::redact);
 }
 
+/// What a fuzz target does with an input.
+type Target = fn(&[u8]);
+
 /// What cargo-fuzz found to reach most of the code is played in every test run.
 #[test]
 fn inputs_that_a_coverage_guided_run_kept_are_harmless() {
-    let targets: [(&str, fn(&[u8])); 9] = [
+    let targets: [(&str, Target); 9] = [
         ("allocations", targets::allocations),
         ("config", targets::config),
         ("entry", targets::entry),
