@@ -246,7 +246,7 @@ impl DiagnoseArgs {
         let parts = rotated::earlier(file);
         if !parts.is_empty()
             && base.diagnose(&log, None).oom == Oom::No
-            && let Some(part) = rotated::with_the_failure(parts, base, &telling)
+            && let Some(part) = rotated::with_the_failure(parts, base, |part| open(part, &telling))
         {
             let read = name_of(&part.path);
             let note = format!("{} shows no failure. This is {read}, an earlier part of it.", name_of(file));

@@ -105,12 +105,14 @@ mod tests {
             "2026-11-28T12:00:00+0000 gpu1 train.sh[4242]: CUDA out of memory",
             "---------------\ngpu9\n---------------\nfine\n---------------\ngpu1\n---------------\nTraceback\nCUDA out of memory",
             "gpu9 | CHANGED | rc=0 >>\nfine\ngpu1 | FAILED | rc=1 >>\nTraceback\nCUDA out of memory",
-            "[1] 12:00:00 [SUCCESS] gpu9\nfine\n[2] 12:00:01 [FAILURE] ada@gpu1 Exited with error code 1\nStderr: CUDA out of memory",
             "(env) ada@gpu1:~/vision$ python train.py\nTraceback\nCUDA out of memory",
             "(env) [ada@gpu1 vision]$ python train.py\nTraceback\nCUDA out of memory",
         ] {
             assert_eq!(beside(log), ["gpu1"], "{log}");
         }
+        // Any word may stand before a colon: it counts only where a machine has that name.
+        let parallel = "[1] 12:00:00 [SUCCESS] gpu9\nfine\n[2] 12:00:01 [FAILURE] ada@gpu1 Exited with error code 1\nStderr: CUDA out of memory";
+        assert_eq!(beside(parallel), ["Stderr", "gpu1"]);
         assert_eq!(beside("ada@login:~$ pdsh -w gpu[1-2] python t.py\ngpu1: CUDA out of memory"), ["gpu1", "login"]);
     }
 

@@ -3,7 +3,7 @@
 
 pub(crate) mod faults;
 pub(crate) mod given;
-mod memory;
+pub(crate) mod memory;
 pub(crate) mod output;
 pub(crate) mod pipe;
 pub(crate) mod places;

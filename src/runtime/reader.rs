@@ -411,7 +411,7 @@ fn failed_before(
         return None;
     }
     *looked_beside = Some(path.clone());
-    let part = rotated::with_the_failure(rotated::earlier(path), base, telling)?;
+    let part = rotated::with_the_failure(rotated::earlier(path), base, |part| open(part, telling))?;
     let shown = harmless(&part.path.display().to_string()).into_owned();
     Some(format!("No failure in this log, but in {shown}, an earlier part of it: open that"))
 }

@@ -2,9 +2,9 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use super::reader::{Telling, open};
 use crate::knowledge::KnowledgeBase;
 use crate::knowledge::diagnosis::Oom;
 use crate::log::PastedLog;
@@ -33,10 +33,14 @@ pub(crate) fn earlier(log: &Path) -> Vec<PathBuf> {
     earlier_parts(name, names).into_iter().map(|name| folder.join(name)).collect()
 }
 
-/// The newest of these parts in which memory ran out.
-pub(crate) fn with_the_failure(parts: Vec<PathBuf>, base: &KnowledgeBase, telling: &Telling) -> Option<Part> {
+/// The newest of these parts in which memory ran out. `open` reads a log, with the time it was last written.
+pub(crate) fn with_the_failure(
+    parts: Vec<PathBuf>,
+    base: &KnowledgeBase,
+    open: impl Fn(&Path) -> io::Result<(Vec<u8>, Option<WallTime>)>,
+) -> Option<Part> {
     parts.into_iter().take(READ).find_map(|path| {
-        let (bytes, written) = open(&path, telling).ok()?;
+        let (bytes, written) = open(&path).ok()?;
         let log = PastedLog::from_bytes(bytes);
         let has_failed = base.diagnose(&log, None).oom == Oom::Yes;
         has_failed.then_some(Part { path, log, written })

@@ -413,8 +413,11 @@ fn read_only_and_demo_mode_send_nothing() {
 
     let mut demo = Session::oomdoctor(LARGE, &["--demo", "--interval", "0.1"]);
     demo.wait_for_text(&["▸ 1 ", "Run it on GPU 1"]);
-    demo.send("\x1b[B");
-    demo.wait_for_text(&["▸ 2 ", "unload…"]);
+    for row in ["▸ 2 ", "▸ 3 "] {
+        demo.send("\x1b[B");
+        demo.wait_for_text(&[row]);
+    }
+    demo.wait_for_text(&["unload…"]);
     demo.send("\r");
     demo.wait_for_text(&["Ask Ollama to unload llama3.1:8b?", "loads it again", "Demo: nothing is sent.", END_IT]);
     demo.send("y");

@@ -12,14 +12,16 @@ use crate::app::walk::{EndingState, Mark};
 use crate::report::Report;
 use crate::report::markdown::{Paper, markdown};
 
-/// Esc: ends what is waited for, else stops reading a file, else closes what is open, else removes the marks, else clears the filter, else ends the zoom, else leaves the log
-/// where it covers the others.
+/// Esc: ends what is waited for, else closes the overlay, else stops reading a file, else closes the notice, removes the
+/// marks, clears the filter, ends the zoom, or leaves the log where it covers the others.
 pub(super) fn escape(model: &mut Model) -> Option<Effect> {
     if model.walk.waits_for.take().is_some() {
         model.say("No longer waiting for memory.");
         return None;
     }
-    if let Some(stop) = allocations::stop_reading(model) {
+    if model.overlay.is_none()
+        && let Some(stop) = allocations::stop_reading(model)
+    {
         return Some(stop);
     }
     close(model);

@@ -27,13 +27,13 @@ use crate::gpu::{
     Device, Driver, GpuProcess, Header, Holder, Host, Nature, ProcessKind, Reading, Snapshot, Vantage, Vendor,
 };
 use crate::platform::contract::write_line;
-use crate::platform::here;
 use crate::platform::host::HostMemory;
 use crate::platform::linux::brief::Writer;
 use crate::platform::linux::order::Order;
 use crate::platform::linux::procfs::Procfs;
 use crate::platform::linux::procfs::power::Power;
 use crate::platform::linux::windows::Watch;
+use crate::platform::unix::memory::return_what_the_start_took;
 use crate::units::{Bytes, WallTime};
 use drm::Drm;
 use holders::Holders;
@@ -89,7 +89,7 @@ pub(crate) fn run(order: &Order, out: &mut (impl Write + AsFd), mut paces: Optio
                 }
                 written += 1;
                 if written == LAST_OF_THE_START {
-                    here::return_what_the_start_took();
+                    return_what_the_start_took();
                 }
                 let now = Instant::now();
                 // A reading that took longer than the interval is not followed by extra ones. Beside a job that is

@@ -89,7 +89,7 @@ mod program {
 
 #[cfg(all(test, target_os = "linux", target_env = "gnu"))]
 mod tests {
-    use super::*;
+    use super::return_what_the_start_took;
 
     #[test]
     fn the_program_runs_on_with_its_constants_after_its_pages_were_unmapped() {
