@@ -87,7 +87,7 @@ mod program {
     }
 }
 
-#[cfg(all(test, target_os = "linux", target_env = "gnu"))]
+#[cfg(test)]
 mod tests {
     use super::return_what_the_start_took;
 
