@@ -10,20 +10,12 @@ use super::run_again::RunAgain;
 use super::walk::{Mark, StepId};
 use crate::advice::PlannedFix;
 use crate::knowledge::FixId;
+use crate::memory::visible::VARIABLES;
 use crate::record::{Run, RunOptions, Try};
 use crate::text::harmless;
 
 /// Sets variables for a program without a shell.
 const ENV: &str = "env";
-/// The variables that say which GPUs a run may use: a record keeps them.
-const VISIBLE: [&str; 6] = [
-    "CUDA_VISIBLE_DEVICES",
-    "HIP_VISIBLE_DEVICES",
-    "ROCR_VISIBLE_DEVICES",
-    "ZE_AFFINITY_MASK",
-    "ZE_ENABLE_PCI_ID_DEVICE_ORDER",
-    "ONEAPI_DEVICE_SELECTOR",
-];
 
 /// Why nothing may be run here at all, before the record is read.
 pub(crate) fn refused(model: &Model) -> Option<String> {
@@ -130,8 +122,8 @@ fn is_not_alone(run: &Run) -> Option<String> {
 
 /// The arguments with the GPUs that the failed run was given, unless a change says which.
 fn with_its_gpus(argv: Vec<String>, run: &Run) -> Vec<String> {
-    let is_said = argv.iter().any(|word| word.split_once('=').is_some_and(|(name, _)| VISIBLE.contains(&name)));
-    let given = run.environment.iter().filter(|(name, _)| VISIBLE.contains(&name.as_str()));
+    let is_said = argv.iter().any(|word| word.split_once('=').is_some_and(|(name, _)| VARIABLES.contains(&name)));
+    let given = run.environment.iter().filter(|(name, _)| VARIABLES.contains(&name.as_str()));
     let given: Vec<String> = given.map(|(name, value)| format!("{name}={value}")).collect();
     if is_said || given.is_empty() {
         return argv;

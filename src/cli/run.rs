@@ -14,6 +14,7 @@ use clap::Args;
 
 use super::output::{print, refuse, warn};
 use super::settings::Global;
+use crate::memory::visible;
 use crate::platform::processes::ProcessControl;
 use crate::platform::{here, machine};
 use crate::record::frame::{Begin, Frame, What};
@@ -32,19 +33,8 @@ const NOT_FOUND: u8 = 127;
 const NOT_RUN: u8 = 126;
 /// Variables that number the processes of one machine from 0: PyTorch's launchers, Slurm, Open MPI, MPICH and Intel MPI.
 const LOCAL_RANKS: [&str; 4] = ["LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"];
-/// Other variables of a command that a record keeps.
-const KEPT_VARIABLES: [&str; 10] = [
-    "RANK",
-    "SLURM_PROCID",
-    "SLURM_JOB_ID",
-    "WORLD_SIZE",
-    "CUDA_VISIBLE_DEVICES",
-    "HIP_VISIBLE_DEVICES",
-    "ROCR_VISIBLE_DEVICES",
-    "ZE_AFFINITY_MASK",
-    "ZE_ENABLE_PCI_ID_DEVICE_ORDER",
-    "ONEAPI_DEVICE_SELECTOR",
-];
+/// Other variables of a command that a record keeps, beside those that select GPUs.
+const KEPT_VARIABLES: [&str; 4] = ["RANK", "SLURM_PROCID", "SLURM_JOB_ID", "WORLD_SIZE"];
 
 #[derive(Debug, Args)]
 pub struct RunArgs {
@@ -228,7 +218,7 @@ fn described(args: &RunArgs, started_at: WallTime, pid: u32) -> Run {
     let argv = args.command.iter().map(|part| part.to_string_lossy().into_owned()).collect();
     let folder = std::env::current_dir().map(|folder| folder.display().to_string()).unwrap_or_default();
     let tries = args.tries.clone().zip(args.after.clone()).map(|(fix, after)| Try { fix, after });
-    let names = LOCAL_RANKS.iter().chain(&KEPT_VARIABLES);
+    let names = LOCAL_RANKS.iter().chain(&KEPT_VARIABLES).chain(&visible::VARIABLES);
     let environment = names.filter_map(|name| Some(((*name).to_owned(), crate::platform::variable(name)?))).collect();
     Run { started_at, argv, folder, pid, tries, environment, options: options_again(args) }
 }

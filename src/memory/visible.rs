@@ -7,6 +7,16 @@
 use super::card::{Card, differ, most_free_first};
 use super::engine::Engine;
 
+/// The variables that say which GPUs a run may use, and in which order they are counted.
+pub const VARIABLES: [&str; 6] = [
+    "CUDA_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "ZE_AFFINITY_MASK",
+    "ZE_ENABLE_PCI_ID_DEVICE_ORDER",
+    "ONEAPI_DEVICE_SELECTOR",
+];
+
 /// A GPU as the library counts it that programs reach it with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Counted {
