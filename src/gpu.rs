@@ -309,7 +309,8 @@ readings! {
             cpu_ticks: u64,
         }
         added {
-            /// The system memory that it uses through this GPU (GTT), in bytes, where that is not `used_bytes`; never added to it.
+            /// The system memory that it uses through this GPU (GTT), in bytes, where that is not `used_bytes`; never added
+            /// to it.
             shared_bytes: Option<Bytes>,
             /// What should be in VRAM but is in system memory because VRAM was full, in bytes. Slow, but no failure.
             spilled_bytes: Option<Bytes>,

@@ -129,8 +129,8 @@ impl<'a> Situation<'a> {
         self.command.or(self.diagnosis.run.command.as_deref())
     }
 
-    /// The GPUs that the run was allowed to see, as `CUDA_VISIBLE_DEVICES` (or its maker's variable) has them: by the log, else by the command line
-    /// that the person gave. A command line that the steps taken have changed is not the one that failed.
+    /// The GPUs that the run was allowed to see, as `CUDA_VISIBLE_DEVICES` (or its maker's variable) has them: by the log,
+    /// else by the command line that the person gave. A command line that the steps taken have changed is not the one that failed.
     pub fn visible_devices(&self) -> Option<&'a str> {
         let given = if self.taken.changed { None } else { self.command.and_then(set_in_front) };
         self.diagnosis.run.visible_devices.as_deref().or(given)
@@ -245,7 +245,9 @@ pub(crate) const SELECT_GPUS: [&str; 5] = [
 
 /// What such a variable is set to in front of a command.
 pub(crate) fn set_in_front(line: &str) -> Option<&str> {
-    let (_, rest) = SELECT_GPUS.iter().find_map(|variable| line.split_once(variable))?;
+    let mut set = SELECT_GPUS.iter().filter_map(|variable| line.split_once(variable));
+    // HIP's numbers count within ROCR's list, so two lists together name no GPU.
+    let (Some((_, rest)), None) = (set.next(), set.next()) else { return None };
     let value = rest.split_whitespace().next()?.trim_matches(['"', '\'', ';']);
     (!value.is_empty()).then_some(value)
 }

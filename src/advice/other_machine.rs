@@ -177,9 +177,14 @@ fn how(room: &Room<'_>, situation: &Situation<'_>, said: &str) -> Step {
         ),
         Form::Posix if room.reading.through.is_ssh() => {
             let line = line.filter(|line| input::set_in_front(line).is_none()).unwrap_or("COMMAND");
-            let only = counted(room.device).alone(Reads::of_line(line)).unwrap_or_default();
-            let run = format!("{only} {line}");
-            ("Run it there with only that GPU visible".to_owned(), Some(name.ssh_command(&quoted(&run))))
+            match counted(room.device).alone(Reads::of_line(line)) {
+                Some(only) => {
+                    let run = name.ssh_command(&quoted(&format!("{only} {line}")));
+                    ("Run it there with only that GPU visible".to_owned(), Some(run))
+                }
+                // Its number among the GPUs of its maker is not known.
+                None => (format!("Run it on {name} with only GPU {index} visible"), None),
+            }
         }
         Form::Posix | Form::PowerShell | Form::Cmd | Form::Compose => {
             (format!("Run it on {name} with only GPU {index} visible"), None)

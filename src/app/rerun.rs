@@ -122,7 +122,7 @@ fn is_not_alone(run: &Run) -> Option<String> {
 
 /// The arguments with the GPUs that the failed run was given, unless a change says which.
 fn with_its_gpus(argv: Vec<String>, run: &Run) -> Vec<String> {
-    let is_said = argv.iter().any(|word| word.split_once('=').is_some_and(|(name, _)| VARIABLES.contains(&name)));
+    let is_said = argv.iter().any(|word| word.split_once('=').is_some_and(|(name, _)| selects_gpus(name)));
     let given = run.environment.iter().filter(|(name, _)| VARIABLES.contains(&name.as_str()));
     let given: Vec<String> = given.map(|(name, value)| format!("{name}={value}")).collect();
     if is_said || given.is_empty() {
@@ -130,6 +130,11 @@ fn with_its_gpus(argv: Vec<String>, run: &Run) -> Vec<String> {
     }
     let rest = if argv.first().is_some_and(|first| first == ENV) { argv.get(1..).unwrap_or_default() } else { &argv };
     [ENV.to_owned()].into_iter().chain(given).chain(rest.iter().cloned()).collect()
+}
+
+/// Whether this variable says which GPUs a run may use, and not only how they are counted.
+fn selects_gpus(variable: &str) -> bool {
+    VARIABLES.contains(&variable) && !variable.ends_with("_ORDER")
 }
 
 /// The words of a command line that needs no shell; variables before the program are set by `env`.

@@ -210,6 +210,10 @@ impl DiagnoseArgs {
 
     /// The log that was asked for, with the snapshots of its run.
     pub(super) fn subject(&self, global: &Global, base: &KnowledgeBase) -> Result<Subject, String> {
+        let is_piped = self.file.as_deref() == Some(Path::new("-"));
+        if is_piped && !self.logs().is_empty() {
+            return Err("name the parts of the log, or `-` for standard input, not both".into());
+        }
         let alone = self.file.iter().find(|path| allocations::is_snapshot(path).unwrap_or(false));
         let more = self.more.iter().filter(|path| alone.is_some() || !self.logs().contains(path));
         let asked: Vec<&PathBuf> = alone.into_iter().chain(more).chain(&self.snapshot).collect();
@@ -406,8 +410,11 @@ fn examine_among(
     // The failed process started this one, which inherited its environment.
     if asked.run_pid.is_some() && diagnosis.run.visible_devices.is_none() {
         let variables = ["CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"];
-        let mut values = variables.iter().filter_map(|name| std::env::var(name).ok());
-        diagnosis.run.visible_devices = values.find(|list| !list.is_empty());
+        let values = variables.iter().filter_map(|name| std::env::var(name).ok()).filter(|list| !list.is_empty());
+        // HIP's numbers count within ROCR's list, so two lists together name no GPU.
+        if let [only] = values.collect::<Vec<String>>().as_slice() {
+            diagnosis.run.visible_devices = Some(only.clone());
+        }
     }
     let fixes = base.leading_fixes(&diagnosis);
     let entry = diagnosis.matches.first().and_then(|found| base.entry(found.entry));

@@ -17,8 +17,13 @@ pub(super) fn of(log: &PastedLog, hit: &Hit) -> Option<String> {
     logger.or_else(|| {
         let first = hit.line.saturating_sub(AROUND.0).max(1);
         let lines: Vec<&str> = (first..=hit.line + AROUND.1).filter_map(|number| log.brief(number)).collect();
-        let signs = ["own_script", "own_package", "own_checkout", "own_command"];
-        signs.into_iter().find_map(|sign| lines.iter().find_map(|line| named(sign, line)))
+        // A command or a checkout stands above the failure: the nearest one.
+        let above = lines.iter().take(hit.line + 1 - first).rev();
+        let traced = ["own_script", "own_package"].into_iter();
+        let started = ["own_checkout", "own_command"].into_iter();
+        let traced = traced.flat_map(|sign| lines.iter().map(move |line| (sign, line)));
+        let started = started.flat_map(|sign| above.clone().map(move |line| (sign, line)));
+        traced.chain(started).find_map(|(sign, line)| named(sign, line))
     })
 }
 

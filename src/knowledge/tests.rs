@@ -23,12 +23,22 @@ fn cost(unit: &str, size: usize, end: &str) -> usize {
     effort::of(|| BASE.diagnose(&PastedLog::new(line), None))
 }
 
-/// Both costs, if doubling the line more than doubles the cost by over 10 %.
+/// The costs, if doubling the line more than doubles them by over 10 %, and doubling it again does so again: once may be a
+/// step, where the longer line is told apart from a quotation and read as a failure.
 fn worse_than_linear(unit: &str, size: usize, end: &str) -> Option<String> {
+    let (once, twice) = (cost(unit, size, end), cost(unit, 2 * size, end));
+    if !more_than_doubles(once, twice) {
+        return None;
+    }
+    let again = cost(unit, 4 * size, end);
+    let fault = || format!("{again} after {twice} after {once}: {unit:?} to {size} bytes, then {end:?}");
+    more_than_doubles(twice, again).then(fault)
+}
+
+fn more_than_doubles(once: usize, twice: usize) -> bool {
     /// Cost that does not depend on the length of the line.
     const FIXED: usize = 64 << 10;
-    let (once, twice) = (cost(unit, size, end), cost(unit, 2 * size, end));
-    (twice > once * 22 / 10 + FIXED).then(|| format!("{twice} after {once}: {unit:?} to {size} bytes, then {end:?}"))
+    twice > once * 22 / 10 + FIXED
 }
 
 /// A text that the pattern matches: the shortest, or one with every optional part.

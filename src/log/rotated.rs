@@ -8,7 +8,7 @@ const PACKED: [&str; 4] = [".gz", ".zst", ".xz", ".bz2"];
 /// When a part was rotated out of the log, as its name says it. Newest first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
-    /// `train.log.1`, `train.1.log`, `server-1.log`: 1 is the newest.
+    /// `train.log.1`, `train.1.log`: 1 is the newest.
     Numbered(u32),
     /// `train.log-20261128`, `train.log.2026-11-28`: the digits of the date.
     Dated(Reverse<String>),
@@ -32,9 +32,10 @@ fn part_of(log: &str, name: &str) -> Option<Part> {
     numbered(between).or_else(|| dated(between))
 }
 
-/// The number of `.1` or `-1`. No program keeps more than some hundred parts: a larger number is a PID or a job.
+/// The number of `.1`. No program keeps more than some hundred parts: a larger number is a PID or a job. `train-1.log` is
+/// another run's log.
 fn numbered(rest: &str) -> Option<Part> {
-    let digits = rest.strip_prefix(['.', '-'])?;
+    let digits = rest.strip_prefix('.')?;
     let is_number = (1..=3).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| digits.parse().ok()).flatten().map(Part::Numbered)
 }
@@ -81,16 +82,21 @@ mod tests {
         let dated = ["app.log-20261127.zst", "app.log-20261128", "app.2026-11-26.log"];
         let newest_first = ["app.log-20261128", "app.log-20261127.zst", "app.2026-11-26.log"];
         assert_eq!(earlier_parts("app.log", owned(&dated)), newest_first);
-        assert_eq!(
-            earlier_parts("server.log", owned(&["server-2.log", "server-1.log"])),
-            ["server-1.log", "server-2.log"]
-        );
+        let before_the_ending = ["server.2.log", "server.1.log"];
+        assert_eq!(earlier_parts("server.log", owned(&before_the_ending)), ["server.1.log", "server.2.log"]);
     }
 
     #[test]
     fn a_job_or_another_log_is_no_part() {
-        for name in ["slurm.out-48213", "slurm-48213.out", "slurm.out.err", "slurm.output.1", "slurm.out.", "slurm.out"]
-        {
+        for name in [
+            "slurm-1.out",
+            "slurm.out-48213",
+            "slurm-48213.out",
+            "slurm.out.err",
+            "slurm.output.1",
+            "slurm.out.",
+            "slurm.out",
+        ] {
             assert_eq!(part_of("slurm.out", name), None, "{name}");
         }
     }

@@ -8,8 +8,9 @@ use super::card::{Card, differ, most_free_first};
 use super::engine::Engine;
 
 /// The variables that say which GPUs a run may use, and in which order they are counted.
-pub const VARIABLES: [&str; 6] = [
+pub const VARIABLES: [&str; 7] = [
     "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
     "HIP_VISIBLE_DEVICES",
     "ROCR_VISIBLE_DEVICES",
     "ZE_AFFINITY_MASK",
@@ -116,8 +117,6 @@ impl Counted {
 
 /// Whether a command line says already which GPUs it may see, or in which order.
 pub fn is_said_in(line: &str) -> bool {
-    const VARIABLES: [&str; 6] =
-        ["CUDA_", "HIP_VISIBLE_", "ROCR_VISIBLE_", "ZE_AFFINITY_", "ZE_ENABLE_PCI_", "ONEAPI_DEVICE_"];
     VARIABLES.iter().any(|name| line.starts_with(name))
 }
 

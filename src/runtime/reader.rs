@@ -216,6 +216,7 @@ fn work(base: &KnowledgeBase, telling: &Telling, (desk, rings): &Jobs, wakes: &S
                 Err(_) => return,
             }
         };
+        let mut innocent = None;
         let msg = match job {
             Job::Worked(text) => {
                 let run = base.run_that_worked(&PastedLog::new(text));
@@ -232,8 +233,8 @@ fn work(base: &KnowledgeBase, telling: &Telling, (desk, rings): &Jobs, wakes: &S
                         if let Some(found) = beside(&text, &snapshots, &read) {
                             wakes.tell(found);
                         }
-                        if let Some(part) = failed_before(base, telling, &text, &read, &mut looked_beside) {
-                            wakes.trouble(part);
+                        if let (Written::File(path), Oom::No) = (text, read.diagnosis.oom) {
+                            innocent = Some(path);
                         }
                         Msg::LogRead(Box::new(read))
                     }
@@ -244,6 +245,11 @@ fn work(base: &KnowledgeBase, telling: &Telling, (desk, rings): &Jobs, wakes: &S
         desk.done();
         if !wakes.tell(msg) {
             return;
+        }
+        if let Some(path) = innocent
+            && let Some(part) = failed_before(base, telling, &path, desk, &mut looked_beside)
+        {
+            wakes.trouble(part);
         }
     }
 }
@@ -398,20 +404,23 @@ fn beside(text: &Written, snapshots: &[Place], read: &LogRead) -> Option<Msg> {
 }
 
 /// Says which earlier part of a rotated log has the failure that the log itself does not show. A log that grows is asked
-/// about once.
+/// about once, and no further part is opened once something else waits to be read.
 fn failed_before(
     base: &KnowledgeBase,
     telling: &Telling,
-    text: &Written,
-    read: &LogRead,
+    path: &Path,
+    desk: &Desk,
     looked_beside: &mut Option<PathBuf>,
 ) -> Option<String> {
-    let Written::File(path) = text else { return None };
-    if read.diagnosis.oom != Oom::No || looked_beside.as_ref() == Some(path) {
+    if looked_beside.as_deref() == Some(path) {
         return None;
     }
-    *looked_beside = Some(path.clone());
-    let part = rotated::with_the_failure(rotated::earlier(path), base, |part| open(part, telling))?;
+    *looked_beside = Some(path.to_owned());
+    let open_unless_busy = |part: &Path| match desk.is_clear() {
+        true => open(part, telling),
+        false => Err(io::ErrorKind::Interrupted.into()),
+    };
+    let part = rotated::with_the_failure(rotated::earlier(path), base, open_unless_busy)?;
     let shown = harmless(&part.path.display().to_string()).into_owned();
     Some(format!("No failure in this log, but in {shown}, an earlier part of it: open that"))
 }

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use crate::knowledge::KnowledgeBase;
 use crate::knowledge::diagnosis::Oom;
@@ -23,14 +24,20 @@ pub(crate) struct Part {
     pub(crate) written: Option<WallTime>,
 }
 
-/// The earlier parts of this log in its folder, newest first.
+/// The earlier parts of this log in its folder, newest first. What was written later is no earlier part.
 pub(crate) fn earlier(log: &Path) -> Vec<PathBuf> {
     let folder = log.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     let (Some(name), Ok(files)) = (log.file_name().and_then(OsStr::to_str), fs::read_dir(folder)) else {
         return Vec::new();
     };
     let names = files.take(LOOKED_AT).filter_map(|file| file.ok()?.file_name().into_string().ok());
-    earlier_parts(name, names).into_iter().map(|name| folder.join(name)).collect()
+    let ended = modified(log);
+    let parts = earlier_parts(name, names).into_iter().map(|name| folder.join(name));
+    parts.filter(|part| modified(part).is_some_and(|written| ended.is_some_and(|ended| written <= ended))).collect()
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).ok()?.modified().ok()
 }
 
 /// The newest of these parts in which memory ran out. `open` reads a log, with the time it was last written.

@@ -77,7 +77,7 @@ fn idle_prompt(text: &str) -> Option<&str> {
 fn is_prompt(line: &str, idle: Option<&str>) -> bool {
     /// `ada@box:~$`, `[ada@box run]$`, `bash-5.2#`, `$ make`, `PS /home/ada>`, each perhaps behind `(venv)`.
     static SHAPE: Expression = Expression::new(
-        r"^(?:\([^()]{1,60}\) ?)*(?:\[?[\w.+-]+@[\w.-]+[: ][^$#%>]*[$#%>](?: |$)|[a-z]{0,4}sh-\d[\d.]*[$#](?: |$)|\$ \S|PS [/~A-Za-z][^>]*>(?: |$))",
+        r"^(?:\([^()]{1,60}\) ?)*(?:\[?[\w.+-]+@[\w.-]+[: ](?:[$#%>]|[^$#%>]*(?:[$#]|[^\d$#%>]%|[^$#%>=-]>))(?: |$)|[a-z]{0,4}sh-\d[\d.]*[$#](?: |$)|\$ \S|PS [/~A-Za-z][^>]*>(?: |$))",
     );
     if line.is_empty() || line.len() > LONGEST_PROMPT {
         return false;

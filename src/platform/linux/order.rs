@@ -16,7 +16,7 @@ pub(crate) struct Order {
     pub sampling: Sampling,
     /// It ends after so many readings; `None`: when nobody reads them any more.
     pub count: Option<u64>,
-    /// It reads its interval from standard input, and says of a process that did not change only that it is still there.
+    /// It reads its interval from standard input, and writes only the rows that changed since the reading before.
     pub is_paced: bool,
 }
 

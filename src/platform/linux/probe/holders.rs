@@ -1,5 +1,5 @@
 //! Owns finding who has the driver's device files open without standing in the driver's lists: a process of another
-//! container, one that died in the driver, a monitor. Looks at all of /proc, so at most every 5 s.
+//! container, one that died in the driver, a monitor. Looks at all of /proc, so only every 5 s to 3 min.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -58,6 +58,10 @@ impl Holders {
         self.found.retain_mut(|holder| {
             let stat = procfs.stat(holder.process.pid).ok().filter(|stat| Some(stat.key()) == holder.process.key());
             let Some(stat) = stat else { return false };
+            // A scan may be minutes old. One that has closed the driver since then is no holder any more.
+            if procfs.open_driver_files(stat.pid).is_ok_and(|files| files.is_empty()) {
+                return false;
+            }
             holder.process = people.described(&stat);
             true
         });
