@@ -80,6 +80,8 @@ pub struct Input {
     pub story: Option<Box<Story>>,
     /// A log is being read: its generation, and its text, unless it is a file or an open pipe.
     pub awaited: Option<(u64, Option<String>)>,
+    /// The log that is being read is the whole text of a pane, of which only the failed command is to be kept.
+    pub is_a_pane: bool,
     /// Why the last one could not be read.
     pub trouble: Option<String>,
     /// The person pasted or typed this log: the pipe's output does not replace it.

@@ -57,6 +57,25 @@ fn of_a_pane_the_failed_command_is_read_and_of_a_container_all() {
 }
 
 #[test]
+fn what_is_added_to_a_pane_that_is_still_read_does_not_open_the_whole_pane() {
+    let mut session = Session::with_holders();
+    session.send(Msg::Found(vec![], Ok(vec![place(Kind::Tmux, "%3", Some(Oom::Yes))])));
+    session.keys("F");
+    session.send(Msg::FoundLog(SourceId::new(Kind::Tmux, "%3"), Ok((torch_log(), None))));
+    session.send(Msg::Paste("and one line more".into()));
+    session.now += Duration::from_secs(1);
+    session.keys("a");
+    let asked = session.effects.iter().rev().find_map(|effect| match effect {
+        Effect::ReadLog { is_a_pane, text, .. } => Some((*is_a_pane, text.contains("one line more"))),
+        _ => None,
+    });
+    assert_eq!(asked, Some((true, true)));
+    session.read_logs();
+    session.paste("another log");
+    assert!(!session.model.input.is_a_pane, "a paste is kept whole");
+}
+
+#[test]
 fn a_log_that_nobody_waits_for_any_more_is_not_opened() {
     let mut session = Session::with_holders();
     session.send(Msg::Found(

@@ -64,10 +64,7 @@ pub(super) fn was_read(
             model.notice = None;
             let places = model.found.places.as_deref().unwrap_or_default();
             let ended = places.iter().find(|looked| looked.id.as_ref() == Some(id)).and_then(|looked| looked.ended_at);
-            let mut effect = log::open(model, text, shown);
-            if let Effect::ReadLog { is_a_pane, .. } = &mut effect {
-                *is_a_pane = id.kind.is_pane();
-            }
+            let effect = log::open_found(model, text, shown, id.kind.is_pane());
             model.input.crashed_by = ended.or(written).or(model.input.crashed_by);
             Some(effect)
         }

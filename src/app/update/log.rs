@@ -100,11 +100,12 @@ pub(super) fn second_paste(model: &mut Model, text: String, answer: Answer) -> O
         }
         Answer::Append => {
             let being_read = model.input.awaited.as_ref().and_then(|(_, text)| text.clone());
+            let is_a_pane = being_read.is_some() && model.input.is_a_pane;
             let first = being_read.or_else(|| model.input.log.as_ref().map(|log| log.raw().to_owned()));
             let whole = joined(first.unwrap_or_default(), &text);
             let origin = format!("{}, more at {}", model.input.origin, clock(model));
             let record = model.input.record.take();
-            let effect = open(model, whole, origin);
+            let effect = open_found(model, whole, origin, is_a_pane);
             // It is still the log of that run.
             model.input.record = record;
             Some(effect)
@@ -137,7 +138,13 @@ fn joined(mut first: String, second: &str) -> String {
 
 /// Asks for a log to be read. The previous one is kept.
 pub(super) fn open(model: &mut Model, text: String, origin: String) -> Effect {
+    open_found(model, text, origin, false)
+}
+
+/// The same for a log that may be the whole text of a pane.
+pub(super) fn open_found(model: &mut Model, text: String, origin: String, is_a_pane: bool) -> Effect {
     keep_previous(model);
+    model.input.is_a_pane = is_a_pane;
     model.input.crashed_by = Some(model.wall);
     model.input.story = None;
     model.input.record = None;
@@ -167,7 +174,7 @@ fn ask_for_more(model: &mut Model, text: String) -> Effect {
     model.input.trouble = None;
     model.input.awaited = Some((model.input.generation, None));
     let snapshots = model.allocations.files.clone();
-    Effect::ReadLog { generation: model.input.generation, text, snapshots, is_a_pane: false }
+    Effect::ReadLog { generation: model.input.generation, text, snapshots, is_a_pane: model.input.is_a_pane }
 }
 
 /// The log or memory snapshot named on the command line, with snapshots of the same run.

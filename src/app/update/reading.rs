@@ -81,6 +81,7 @@ fn take_in(model: &mut Model, read: LogRead, grew: bool) -> Option<String> {
     let input = &mut model.input;
     input.crashed_by = read.written.or(input.crashed_by);
     input.awaited = None;
+    input.is_a_pane = false;
     let lines = read.log.line_count();
     input.log = Some(read.log);
     let last = input.diagnosis.replace(read.diagnosis);

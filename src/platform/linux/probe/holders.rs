@@ -167,5 +167,9 @@ mod tests {
         assert_eq!(seen(Bytes::gib(1), 13), 3, "but soon where memory has come that nobody explains");
         process(root.path(), 46, 7, &["/dev/nvidia0"]);
         assert_eq!(seen(Bytes::gib(1), 20), 3, "which is no news any more");
+        for file in fs::read_dir(root.path().join("45/fd")).unwrap() {
+            fs::remove_file(file.unwrap().path()).unwrap();
+        }
+        assert_eq!(seen(Bytes::gib(1), 21), 2, "one has closed the driver, though no new scan is due");
     }
 }
