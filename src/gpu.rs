@@ -417,14 +417,15 @@ impl Snapshot {
     }
 
     /// The PCI addresses of the GPUs that list this process, where none of them is NVIDIA's: their kernel drivers list it
-    /// for what it has open. Empty where NVIDIA's driver lists it, by whose PID it was proved, or no GPU does.
+    /// for what it has open. Empty where NVIDIA's driver lists it, by whose PID it was proved, or no GPU does. A GPU without
+    /// an address has an empty one, which no process has open: its processes are not signaled.
     pub fn cards_to_prove(&self, key: ProcessKey) -> Vec<String> {
         let on: Vec<&Device> =
             self.on_gpus().filter(|(_, row)| row.key() == Some(key)).map(|(device, _)| device).collect();
         if on.iter().any(|device| device.vendor == Vendor::Nvidia) {
             return Vec::new();
         }
-        on.iter().filter_map(|device| device.bus_id.known().cloned()).collect()
+        on.iter().map(|device| device.bus_id.known().cloned().unwrap_or_default()).collect()
     }
 
     /// The devices whose memory counts as this process's: those with their own, where it is on any such.

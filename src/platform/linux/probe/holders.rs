@@ -58,7 +58,7 @@ impl Holders {
         self.found.retain_mut(|holder| {
             let stat = procfs.stat(holder.process.pid).ok().filter(|stat| Some(stat.key()) == holder.process.key());
             let Some(stat) = stat else { return false };
-            // A scan may be minutes old. One that has closed the driver since then is no holder any more.
+            // A scan may be minutes old. A process that has closed the driver since then is left out.
             if procfs.open_driver_files(stat.pid).is_ok_and(|files| files.is_empty()) {
                 return false;
             }
