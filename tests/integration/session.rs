@@ -786,20 +786,20 @@ fn escape_sequences_in_a_log_do_nothing() {
     let log = format!("plain here\n\x1b[31;5mloud{EVIL}ly here\x1b[0m\n{}", machine.log());
     let (_folder, path) = file("e\x1b]0;pwned\x07.log", &log);
     let mut session = machine.oomdoctor(LARGE, &[path.to_str().unwrap()]);
-    for way in ["opened", "pasted"] {
+    // What is pasted has a blank more: the same log again would be no other one.
+    for (way, lines, plain) in [("opened", "· 8 lines", "plain here"), ("pasted", "· 9 lines", "plain text")] {
         if way == "pasted" {
-            // The same log again would be no other one.
-            session.paste(format!("{log} ").replace("plain here", "plain text").as_bytes());
+            session.paste(format!("{log} ").replace("plain here", plain).as_bytes());
             session.wait_for_text(&["[r]", "[a]"]);
             session.send("r");
             session.wait_for_no(&["[r]", "pwned"]);
         }
-        session.wait_for_text(&["· 8 lines", "▸ 1 "]);
+        session.wait_for_text(&[lines, "▸ 1 "]);
         focus_the_log(&mut session);
         session.send("\x1b[H");
-        session.wait_for_text(&["plain here", "loudly here"]);
-        let (plain, loud) = session.look(|screen| (style_of(screen, "plain here"), style_of(screen, "loudly here")));
-        assert_eq!(plain, loud, "{way}: the log's colours stay its own");
+        session.wait_for_text(&[plain, "loudly here"]);
+        let (quiet, loud) = session.look(|screen| (style_of(screen, plain), style_of(screen, "loudly here")));
+        assert_eq!(quiet, loud, "{way}: the log's colours stay its own");
         session.assert_taken();
         assert!(session.look(|screen| screen.hide_cursor()), "{way}: the cursor stays hidden");
         let deeds = session.deeds();
