@@ -73,13 +73,16 @@ pub fn of_memory(row: &GpuProcess) -> Option<String> {
 
 /// The makers whose figures no real GPU has confirmed yet, of those here.
 pub fn untried(snapshot: &Snapshot) -> Option<&'static str> {
-    let has = |vendor| snapshot.devices.iter().any(|device| device.vendor == vendor);
-    match (has(Vendor::Amd), has(Vendor::Intel)) {
+    match (has_gpu_of(Vendor::Amd, snapshot), has_gpu_of(Vendor::Intel, snapshot)) {
         (true, true) => Some("AMD and Intel"),
         (true, false) => Some("AMD"),
         (false, true) => Some("Intel"),
         (false, false) => None,
     }
+}
+
+fn has_gpu_of(vendor: Vendor, snapshot: &Snapshot) -> bool {
+    snapshot.devices.iter().any(|device| device.vendor == vendor)
 }
 
 /// Why VRAM on this device is unattributed, and how to find out who uses it.

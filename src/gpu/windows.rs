@@ -127,8 +127,7 @@ impl WindowsProcess {
 /// The process of an instance of the counter, and its figures.
 fn figures(instance: &str, dedicated: &str, shared: &str) -> Option<(u32, Bytes, Bytes)> {
     let (pid, _) = instance.strip_prefix("pid_")?.split_once('_')?;
-    let bytes = |text: &str| text.parse().ok().map(Bytes);
-    Some((pid.parse().ok()?, bytes(dedicated)?, bytes(shared)?))
+    Some((pid.parse().ok()?, Bytes(dedicated.parse().ok()?), Bytes(shared.parse().ok()?)))
 }
 
 #[cfg(test)]

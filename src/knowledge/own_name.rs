@@ -14,17 +14,22 @@ const AROUND: (usize, usize) = (150, 40);
 /// The name, where one shows.
 pub(super) fn of(log: &PastedLog, hit: &Hit) -> Option<String> {
     let logger = log.slice_around(hit.line, hit.column).and_then(|(text, _)| named("own_logger", text));
-    logger.or_else(|| {
-        let first = hit.line.saturating_sub(AROUND.0).max(1);
-        let lines: Vec<&str> = (first..=hit.line + AROUND.1).filter_map(|number| log.brief(number)).collect();
-        // A command or a checkout stands above the failure: the nearest one.
-        let above = lines.iter().take(hit.line + 1 - first).rev();
-        let traced = ["own_script", "own_package"].into_iter();
-        let started = ["own_checkout", "own_command"].into_iter();
-        let traced = traced.flat_map(|sign| lines.iter().map(move |line| (sign, line)));
-        let started = started.flat_map(|sign| above.clone().map(move |line| (sign, line)));
-        traced.chain(started).find_map(|(sign, line)| named(sign, line))
-    })
+    logger.or_else(|| in_the_traceback(log, hit)).or_else(|| started_above(log, hit))
+}
+
+fn in_the_traceback(log: &PastedLog, hit: &Hit) -> Option<String> {
+    let lines: Vec<&str> = (first_line(hit)..=hit.line + AROUND.1).filter_map(|number| log.brief(number)).collect();
+    ["own_script", "own_package"].into_iter().find_map(|sign| lines.iter().find_map(|line| named(sign, line)))
+}
+
+/// A checkout or a command stands above the failure: the nearest one.
+fn started_above(log: &PastedLog, hit: &Hit) -> Option<String> {
+    let lines: Vec<&str> = (first_line(hit)..=hit.line).rev().filter_map(|number| log.brief(number)).collect();
+    ["own_checkout", "own_command"].into_iter().find_map(|sign| lines.iter().find_map(|line| named(sign, line)))
+}
+
+fn first_line(hit: &Hit) -> usize {
+    hit.line.saturating_sub(AROUND.0).max(1)
 }
 
 /// What the pattern of this name captures, unless many programs have that.

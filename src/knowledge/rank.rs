@@ -359,7 +359,7 @@ fn whose(tables: &Tables, log: &PastedLog, leading: &Finding, named: Option<Stri
         true => tables.programs.recognize(log, hit.line),
         false => None,
     };
-    let as_raiser = recognized.as_ref().filter(|_| is_unsigned && entry.fallback);
+    let as_raiser = if is_unsigned && entry.fallback { recognized.as_ref() } else { None };
     let shown = signature.or_else(|| as_raiser.map(|one| one.program.to_string()));
     let raised_by = printer.or(shown).unwrap_or_else(|| entry.raiser().to_owned());
     let ran = recognized.filter(|one| !has_program && may_have_run(&raised_by, one.program));
@@ -382,7 +382,7 @@ fn ran(log: &PastedLog, hit: &Hit, whose: &Whose, victim: Option<&str>) -> Strin
     if is_certain {
         return whose.called.clone().unwrap_or_else(|| whose.program.clone());
     }
-    let victim = victim.filter(|_| known.is_some_and(|program| program.has(Trait::LinuxOnly)));
+    let victim = if known.is_some_and(|program| program.has(Trait::LinuxOnly)) { victim } else { None };
     let own = own_name::of(log, hit).or_else(|| victim.map(str::to_ascii_lowercase));
     own.or_else(|| whose.called.clone()).unwrap_or_else(|| whose.program.clone())
 }

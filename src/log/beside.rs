@@ -64,9 +64,8 @@ fn header_above(log: &PastedLog, line: usize) -> Option<String> {
             return Some(name);
         }
         // clush -b and dshbak: a name, or a set of names, between two rules.
-        let before = |lines: usize| number.checked_sub(lines).and_then(|number| log.line(number)).unwrap_or_default();
-        if is_rule(text) && is_rule(before(2)) {
-            let name = before(1).trim_end();
+        if is_rule(text) && is_rule(log.line(number.saturating_sub(2)).unwrap_or_default()) {
+            let name = log.line(number.saturating_sub(1)).unwrap_or_default().trim_end();
             let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
             return (is_name && name.starts_with(|first: char| first.is_ascii_alphanumeric())).then(|| name.to_owned());
         }

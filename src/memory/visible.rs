@@ -18,7 +18,7 @@ pub const VARIABLES: [&str; 7] = [
     "ONEAPI_DEVICE_SELECTOR",
 ];
 
-/// A GPU as the library counts it that programs reach it with.
+/// How a GPU is counted by the library through which programs use it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Counted {
     /// CUDA counts as the driver does, if it is told to take the order of the bus. The UUID names the GPU in any order.
@@ -52,13 +52,14 @@ pub enum Reads {
 impl Reads {
     /// By what stands in a command line.
     pub fn of_line(line: &str) -> Reads {
-        let starts = |names: &[&str]| names.iter().any(|name| line.contains(name));
-        match () {
-            () if starts(&["vllm", "sglang"]) => Reads::Numbers,
-            () if starts(&["ollama"]) => Reads::Ollama,
-            () if starts(&["llama-", "ComfyUI"]) => Reads::Sycl,
-            () => Reads::Usual,
-        }
+        const PROGRAMS: [(&str, Reads); 5] = [
+            ("vllm", Reads::Numbers),
+            ("sglang", Reads::Numbers),
+            ("ollama", Reads::Ollama),
+            ("llama-", Reads::Sycl),
+            ("ComfyUI", Reads::Sycl),
+        ];
+        PROGRAMS.iter().find(|(program, _)| line.contains(program)).map(|(_, reads)| *reads).unwrap_or_default()
     }
 
     fn of(engine: &Engine) -> Reads {

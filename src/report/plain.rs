@@ -102,8 +102,7 @@ pub(crate) fn aligned_within(table: &Table, width: usize) -> Vec<String> {
     for row in std::iter::once(&heads).chain(&table.rows) {
         widths.iter_mut().zip(row).for_each(|(width, cell)| *width = cell.width().max(*width));
     }
-    let total = |columns: &[usize]| columns.iter().map(|width| width + 2).sum::<usize>();
-    while widths.len() > 1 && total(&widths) > width {
+    while widths.len() > 1 && widths.iter().map(|width| width + 2).sum::<usize>() > width {
         widths.pop();
     }
     let mut lines = vec![table.heading.clone(), aligned_row(&heads, &widths)];

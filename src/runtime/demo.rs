@@ -145,11 +145,11 @@ impl DemoMachine {
     /// Takes a command as if typed in the other pane. True if it starts the recorded run again.
     pub(crate) fn start(&self, command: &str) -> bool {
         let mut state = self.state();
-        if state.again.is_some() || command.contains('\n') {
+        // One that starts it on another machine changes nothing here.
+        if state.again.is_some() || command.contains('\n') || command.starts_with("ssh ") {
             return false;
         }
-        // One that starts it on another machine changes nothing here.
-        let Some(script) = command.find("train.py").filter(|_| !command.starts_with("ssh ")) else { return false };
+        let Some(script) = command.find("train.py") else { return false };
         let Some((mut row, now)) = state.recorded.clone().zip(state.now.as_ref()) else { return false };
         let arguments = command.get(script..).unwrap_or_default().trim();
         let known = row.command.known().map_or("", String::as_str);

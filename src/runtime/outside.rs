@@ -106,11 +106,12 @@ impl Outside {
 
     fn places(&self, snapshots: Vec<PathBuf>) -> Vec<Place> {
         let is_demo = matches!(self.control, Control::Demo(_));
-        let place = |path: PathBuf| match path {
-            path if is_demo && path == Path::new(demo::SNAPSHOT_NAME) => Place::Demo,
-            path => Place::File(path),
-        };
-        snapshots.into_iter().map(place).collect()
+        let mut places = Vec::new();
+        for path in snapshots {
+            let is_of_the_demo = is_demo && path == Path::new(demo::SNAPSHOT_NAME);
+            places.push(if is_of_the_demo { Place::Demo } else { Place::File(path) });
+        }
+        places
     }
 
     /// In a process of its own, so that nothing of it stays in memory; the demo has one log.

@@ -344,8 +344,7 @@ impl Subject {
         telling: &Telling,
         desk: &Desk,
     ) -> Result<Subject, String> {
-        let is_awaited = || desk.is_awaited();
-        let filled = allocations::of_all(snapshots, &is_awaited)?;
+        let filled = allocations::of_all(snapshots, &|| desk.is_awaited())?;
         let path = match text {
             Written::Text(text) => return Ok(Subject { log: PastedLog::new(text.clone()), written: None, filled }),
             Written::Pane(text) => {
@@ -355,7 +354,7 @@ impl Subject {
             Written::File(path) => path,
         };
         if allocations::is_snapshot(path).unwrap_or(false) {
-            let mut all = allocations::of_all(&[Place::File(path.clone())], &is_awaited)?;
+            let mut all = allocations::of_all(&[Place::File(path.clone())], &|| desk.is_awaited())?;
             all.extend(filled);
             lead_with_the_first_failure(&mut all);
             let recorded = all.first().map(|leading| as_log(leading).unwrap_or_else(|| leading.sentence.clone()));
@@ -416,13 +415,14 @@ fn failed_before(
         return None;
     }
     *looked_beside = Some(path.to_owned());
-    let open_unless_busy = |part: &Path| match desk.is_clear() {
-        true => open(part, telling),
-        false => Err(io::ErrorKind::Interrupted.into()),
-    };
-    let part = rotated::with_the_failure(rotated::earlier(path), base, open_unless_busy)?;
+    let part = rotated::with_the_failure(rotated::earlier(path), base, |part| open_unless_busy(part, telling, desk))?;
     let shown = harmless(&part.path.display().to_string()).into_owned();
     Some(format!("No failure in this log, but in {shown}, an earlier part of it: open that"))
+}
+
+/// Opens a log unless another one waits to be read.
+fn open_unless_busy(path: &Path, telling: &Telling, desk: &Desk) -> io::Result<(Vec<u8>, Option<WallTime>)> {
+    if desk.is_clear() { open(path, telling) } else { Err(io::ErrorKind::Interrupted.into()) }
 }
 
 /// New text is passed on no more often than this, and more rarely the more there is.

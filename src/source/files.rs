@@ -27,14 +27,13 @@ pub(super) fn patterns(at: &Surroundings) -> Vec<Vec<Pattern>> {
 }
 
 fn below_here(here: &Path) -> Vec<Pattern> {
-    let here = || here.to_path_buf();
     vec![
-        pattern(here(), 0, ("slurm-", ".out"), "Slurm job", 3),
-        pattern(here(), 0, ("", ".ipynb"), "notebook", 3),
-        pattern(here(), 0, ("nohup", ".out"), "nohup", 1),
-        pattern(here(), 1, ("comfyui", ".log"), "ComfyUI", 2),
+        pattern(here.to_path_buf(), 0, ("slurm-", ".out"), "Slurm job", 3),
+        pattern(here.to_path_buf(), 0, ("", ".ipynb"), "notebook", 3),
+        pattern(here.to_path_buf(), 0, ("nohup", ".out"), "nohup", 1),
+        pattern(here.to_path_buf(), 1, ("comfyui", ".log"), "ComfyUI", 2),
         // torchrun --log-dir: RUN/attempt_0/RANK/stderr.log
-        pattern(here(), 4, ("stderr", ".log"), "torchrun", 2),
+        pattern(here.to_path_buf(), 4, ("stderr", ".log"), "torchrun", 2),
     ]
 }
 

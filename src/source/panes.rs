@@ -74,20 +74,24 @@ pub(super) fn tmux(at: &Surroundings) -> Argv {
     argv
 }
 
+/// Whether the shell of a pane is above this program.
+fn is_above(pid: &str, at: &Surroundings) -> bool {
+    pid.parse().is_ok_and(|pid| at.lineage.contains(&pid))
+}
+
 fn tmux_panes(at: &Surroundings, printed: &str) -> Result<Vec<Source>, String> {
     let rows: Vec<Vec<&str>> = printed.lines().map(|line| line.splitn(7, '|').collect()).collect();
     let own = at.variable("TMUX").and(at.variable("TMUX_PANE"));
     // sudo takes the variables away, but not the shell above it.
-    let is_own = |pane: &str, pid: &str| Some(pane) == own || pid.parse().is_ok_and(|pid| at.lineage.contains(&pid));
     let own_window = rows
         .iter()
-        .find(|row| matches!(row.as_slice(), [pane, pid, ..] if is_own(pane, pid)))
+        .find(|row| matches!(row.as_slice(), [pane, pid, ..] if Some(*pane) == own || is_above(pid, at)))
         .and_then(|row| row.get(2));
     let mut panes = Vec::new();
     for row in &rows {
         let [pane, pid, window, dead, activity, place, runs] = row.as_slice() else { continue };
         // Another one in which this program runs shows its screen, not a log.
-        if is_own(pane, pid) || *runs == "oomdoctor" {
+        if Some(*pane) == own || is_above(pid, at) || *runs == "oomdoctor" {
             continue;
         }
         let is_over = *dead == "1" || is_shell(runs);

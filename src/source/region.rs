@@ -82,8 +82,6 @@ fn is_prompt(line: &str, idle: Option<&str>) -> bool {
     if line.is_empty() || line.len() > LONGEST_PROMPT {
         return false;
     }
-    // What is typed in a `#` or `>` of its own is a command, not a comment or a quotation.
-    let is_typed = |rest: &str| rest.starts_with(|c: char| c.is_ascii_lowercase() || c == '.' || c == '/');
     let rest = idle.and_then(|idle| Some((idle, line.strip_prefix(idle)?)));
     if let Some((idle, rest)) = rest
         && (rest.is_empty() || rest.starts_with(' ') && (idle.len() > 1 || is_typed(rest.trim_start())))
@@ -93,11 +91,16 @@ fn is_prompt(line: &str, idle: Option<&str>) -> bool {
     line.starts_with(['❯', '➜', '»', 'λ']) || SHAPE.is_match(line)
 }
 
+/// Whether this looks like a command: behind a `#` or `>` that is all of the prompt, a comment or a quotation may stand.
+fn is_typed(rest: &str) -> bool {
+    rest.starts_with(|first: char| first.is_ascii_lowercase() || first == '.' || first == '/')
+}
+
 /// The lines around this one, counted from 1.
 fn around(text: &str, line: usize) -> &str {
-    let starts = || std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
-    let from = starts().nth(line.saturating_sub(LINES_BEFORE)).unwrap_or(0);
-    let to = starts().nth(line.saturating_add(LINES_AFTER)).unwrap_or(text.len());
+    let starts: Vec<usize> = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+    let from = starts.get(line.saturating_sub(LINES_BEFORE)).copied().unwrap_or(0);
+    let to = starts.get(line.saturating_add(LINES_AFTER)).copied().unwrap_or(text.len());
     text.get(from..to).unwrap_or(text)
 }
 

@@ -116,9 +116,12 @@ pub(super) fn way_to_unit(kind: Kind, unit: &str) -> Vec<Way> {
     vec![Way::Optional(show), Way::Command { argv: journal, merges: false }]
 }
 
+fn is_state(line: &str) -> bool {
+    line.split_once('=').is_some_and(|(name, _)| STATE.contains(&name))
+}
+
 /// Whether a unit's log says anything: its state without a line of the journal does so only if memory is why it ended.
 pub fn tells_of_a_unit(log: &str) -> bool {
-    let is_state = |line: &str| line.split_once('=').is_some_and(|(name, _)| STATE.contains(&name));
     log.lines().any(|line| !line.trim().is_empty() && !is_state(line) || line == "Result=oom-kill")
 }
 

@@ -34,7 +34,7 @@ fn machine(model: &Model, room: usize) -> String {
     let Some(snapshot) = model.snapshot() else { return String::new() };
     let host = &snapshot.host;
     // On a larger screen the region of the GPUs says it.
-    let untried = sight::untried(snapshot).filter(|_| model.is_small());
+    let untried = if model.is_small() { sight::untried(snapshot) } else { None };
     let mut parts = match &model.hosts.away {
         Some(away) => vec![
             format!("  {}", away.name),

@@ -119,7 +119,9 @@ fn nothing_yet(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>>
     if let Some(why) = &model.input.trouble {
         return super::format::paragraph(&format!(" {why}"), width, theme.alarm);
     }
-    if let Some(found) = model.found_failure().filter(|_| model.input.pipe != Pipe::Open) {
+    if model.input.pipe != Pipe::Open
+        && let Some(found) = model.found_failure()
+    {
         let [first, second] = offered(model, found);
         return vec![Line::styled(cut(&first, width), theme.sentence), Line::styled(cut(&second, width), Style::new())];
     }

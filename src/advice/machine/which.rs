@@ -59,10 +59,12 @@ enum Uuid<'a> {
 }
 
 fn by_uuid<'a>(situation: &Situation<'_>, devices: &[&'a Device]) -> Uuid<'a> {
-    let entry = situation.visible_entry().filter(|entry| entry.starts_with("GPU-") || entry.starts_with("MIG-"));
     // The UUIDs of ROCm are not read.
-    let is_readable = devices.iter().any(|device| device.uuid.known().is_some());
-    let Some(entry) = entry.filter(|_| is_readable) else { return Uuid::NotGiven };
+    if devices.iter().all(|device| device.uuid.known().is_none()) {
+        return Uuid::NotGiven;
+    }
+    let entry = situation.visible_entry().filter(|entry| entry.starts_with("GPU-") || entry.starts_with("MIG-"));
+    let Some(entry) = entry else { return Uuid::NotGiven };
     devices.iter().find(|device| has_uuid(device, entry)).map_or(Uuid::OfNone, |device| Uuid::Of(device))
 }
 
@@ -101,8 +103,10 @@ fn on_its_bus<'a>(situation: &Situation<'_>, devices: &[&'a Device]) -> Vec<&'a 
 
 /// The GPU of the log's number, where that number can only mean one here.
 fn of_its_number<'a>(situation: &Situation<'_>, devices: &[&'a Device]) -> Vec<&'a Device> {
-    let counts_as_here = is_in_the_drivers_order(situation) && (names_its_cards(situation) || sees_all(situation));
-    let Some(number) = situation.device_number().filter(|_| counts_as_here) else { return Vec::new() };
+    if !is_in_the_drivers_order(situation) || !(names_its_cards(situation) || sees_all(situation)) {
+        return Vec::new();
+    }
+    let Some(number) = situation.device_number() else { return Vec::new() };
     devices.iter().filter(|device| device.number() == Some(number)).copied().collect()
 }
 

@@ -120,7 +120,8 @@ impl Model {
     pub fn summary_of_allocations(&self, width: usize) -> Vec<String> {
         let Some(filled) = self.filled_in_view() else { return Vec::new() };
         let mut lines = shortened(&harmless(&filled.sentence), width, usize::MAX);
-        let other = self.input.diagnosis.as_ref().filter(|_| self.allocations.view.which == 0).and_then(other_failure);
+        let is_first = self.allocations.view.which == 0;
+        let other = if is_first { self.input.diagnosis.as_ref().and_then(other_failure) } else { None };
         lines.extend(other.iter().flat_map(|note| shortened(note, width, usize::MAX)));
         for table in tables(filled) {
             lines.push(String::new());

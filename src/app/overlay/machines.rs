@@ -125,9 +125,8 @@ impl Overlay for Machines {
         let selected = model.overlay.as_ref().and_then(|open| rows.get(open.at.checked_sub(1)?));
         let width = page_width(model.size);
         // The window keeps its height while the selection moves.
-        let details_of = |host: &Host| details(host, named == Some(&host.told.name), width);
-        let height = rows.iter().map(|host| details_of(host).len()).max().unwrap_or_default();
-        let mut below = selected.map(|host| details_of(host)).unwrap_or_default();
+        let height = rows.iter().map(|host| details(host, named, width).len()).max().unwrap_or_default();
+        let mut below = selected.map(|host| details(host, named, width)).unwrap_or_default();
         below.resize(height, Line::Text(Tone::Quiet, String::new()));
         let most_shown = page_height(model.size).saturating_sub(height + 1).max(1);
         Body::List { above: vec![self.headings(names)], items, if_empty: "", most_shown, below }
@@ -170,9 +169,10 @@ impl Machines {
 }
 
 /// What the mark of the log means, why the machine has no reading and what its scheduler says, whole, as far as there is room.
-fn details(host: &Host, is_named: bool, width: usize) -> Vec<Line> {
+fn details(host: &Host, named: Option<&HostName>, width: usize) -> Vec<Line> {
     let name = &host.told.name;
-    let mark = is_named.then(|| format!("{name}: the log says that its run failed there"));
+    let is_of_the_log = named == Some(&host.told.name);
+    let mark = is_of_the_log.then(|| format!("{name}: the log says that its run failed there"));
     let why = host.down().map(|why| format!("{name}: {}", harmless(&why.to_string())));
     let allotment = host.told.allotment.as_ref();
     let given = allotment.into_iter().flat_map(|all| &all.given_to).map(ToString::to_string);

@@ -68,7 +68,10 @@ pub(super) fn dropped(model: &mut Model, text: String, files: Option<Vec<Dropped
 
 /// Stops reading a file that the person named, dropped or asked for: a large memory snapshot takes a while.
 pub(super) fn stop_reading(model: &mut Model) -> Option<Effect> {
-    let (generation, _) = model.input.awaited.clone().filter(|_| model.allocations.is_to_show)?;
+    if !model.allocations.is_to_show {
+        return None;
+    }
+    let (generation, _) = model.input.awaited.clone()?;
     let beside = std::mem::take(&mut model.allocations.files);
     let was_addition = model.allocations.is_only_addition;
     let canceled = "Canceled: the file was not read.";

@@ -25,13 +25,12 @@ impl Order {
     pub(crate) fn arguments(&self) -> Vec<OsString> {
         let Sampling { nvml_library, device_folder, system_folder, process_folder, windows, interval, glance } =
             &self.sampling;
-        let path = |path: &Option<PathBuf>| path.clone().map(PathBuf::into_os_string);
         let values = [
             ("--interval", Some(seconds(*interval))),
             ("--device-folder", Some(device_folder.clone().into_os_string())),
-            ("--nvml-library", path(nvml_library)),
-            ("--sys-folder", path(system_folder)),
-            ("--proc-folder", path(process_folder)),
+            ("--nvml-library", nvml_library.clone().map(PathBuf::into_os_string)),
+            ("--sys-folder", system_folder.clone().map(PathBuf::into_os_string)),
+            ("--proc-folder", process_folder.clone().map(PathBuf::into_os_string)),
             ("--glance", glance.map(seconds)),
             ("--count", self.count.map(|count| count.to_string().into())),
             ("--windows", windows.then(|| "1".into())),

@@ -76,8 +76,11 @@ mod program {
         let (object, segments) = unsafe { (&*object, &mut *segments.cast::<Vec<(usize, usize)>>()) };
         // SAFETY: as above.
         let headers = unsafe { std::slice::from_raw_parts(object.dlpi_phdr, usize::from(object.dlpi_phnum)) };
-        let is_only_read = |flags: u32| flags & libc::PF_W == 0;
-        for header in headers.iter().filter(|header| header.p_type == libc::PT_LOAD && is_only_read(header.p_flags)) {
+        for header in headers {
+            let is_only_read = header.p_flags & libc::PF_W == 0;
+            if header.p_type != libc::PT_LOAD || !is_only_read {
+                continue;
+            }
             let bounds = usize::try_from(object.dlpi_addr.wrapping_add(header.p_vaddr))
                 .and_then(|start| Ok((start, start.saturating_add(usize::try_from(header.p_memsz)?))));
             segments.extend(bounds);
