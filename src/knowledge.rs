@@ -77,6 +77,27 @@ pub struct KnowledgeBase {
     innocent: Vec<Source>,
 }
 
+/// Lines of the kinds that logs are full of, with a failure that many patterns are tried on. It is repeated, because long
+/// texts are searched by other engines than short ones.
+const WARM_UP: &str = "\
+2026-01-01 10:00:00,000 - INFO - Epoch 1/3: step 100/2000, lr: 1.0e-05, loss: 0.5 memory: 17822 tokens/s 1200
+{'loss': 0.5, 'grad_norm': 1.0, 'learning_rate': 1e-05, 'epoch': 0.1}
+ 10%|#         | 10/100 [00:10<01:30,  1.00it/s] gpu memory 17.20 GiB cached
+user@host:~/train$ python train.py --batch_size 8 --max_length 2048
+Loading checkpoint shards: 100%|##########| 4/4 [00:10<00:00,  2.5s/it]
+torch==2.4.0 transformers 4.44.0 CUDA 12.4 NVIDIA GeForce RTX 4090
+Traceback (most recent call last):
+  File \"/home/user/train.py\", line 10, in <module>
+    loss.backward()
+  File \"/usr/lib/python3/site-packages/torch/nn/modules/module.py\", line 1518, in _call_impl
+    return self._call_impl(*args, **kwargs)
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.64 GiB of which \
+1.10 GiB is free. Process 4242 has 11.23 GiB memory in use. Of the allocated memory 20.00 GiB is allocated by PyTorch, and \
+1.00 GiB is reserved by PyTorch but unallocated.
+";
+
+const WARM_UP_COPIES: usize = 10;
+
 impl KnowledgeBase {
     /// What is built into the program.
     pub fn built_in() -> Result<KnowledgeBase, LoadError> {
@@ -171,6 +192,12 @@ impl KnowledgeBase {
             return Err("memory ran out in this one, too. Give the log of a run that worked");
         }
         Ok(run::read(&self.tables.runs, &self.tables.versions, log, log.line_count(), 0))
+    }
+
+    /// Builds what the first verdict would otherwise build while a person waits: searchers, tables and the patterns that
+    /// most logs need.
+    pub fn warm_up(&self) {
+        self.diagnose(&PastedLog::new(WARM_UP.repeat(WARM_UP_COPIES)), None);
     }
 
     /// What a log says, read alone. `now` gives the zone to stamps that have none, and the year.

@@ -156,6 +156,16 @@ impl PastedLog {
         Some(line.start + tile.start..line.start + tile.end)
     }
 
+    /// The text of each tile of a line, without overlap.
+    pub fn tile_texts(&self, number: usize) -> impl Iterator<Item = &str> {
+        let line = self.line(number).unwrap_or_default();
+        (0..excerpt::tiles(line.len())).map(move |tile| {
+            let range = excerpt::tile_range(line.len(), tile);
+            let (from, to) = (line.floor_char_boundary(range.start), line.floor_char_boundary(range.end));
+            line.get(from..to).unwrap_or_default()
+        })
+    }
+
     /// The length of a line in bytes.
     pub fn length(&self, number: usize) -> usize {
         self.line_range(number).map_or(0, |range| range.len())

@@ -17,14 +17,16 @@ pub(super) struct Literals {
     words: Vec<String>,
     /// A bit for each slot, set where `grams` has one in it: most places of a text need no more than this.
     filled: Vec<u64>,
-    /// Ordered by their bytes.
+    /// Ordered by their slots.
     grams: Vec<Gram>,
+    /// The first gram of each slot that has one.
+    firsts: Vec<u32>,
     /// The words that are shorter than a gram.
     short: Vec<usize>,
 }
 
 /// Where a gram stands in a word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug)]
 struct Gram {
     bytes: [u8; GRAM],
     word: usize,
@@ -50,35 +52,41 @@ impl Literals {
         }
         let mut grams: Vec<Gram> =
             words.iter().enumerate().filter_map(|(index, word)| rarest(index, word, &frequency)).collect();
-        grams.sort_unstable();
+        grams.sort_unstable_by_key(|gram| slot(gram.bytes));
         let mut filled = vec![0; 1 << (SLOT_BITS - 6)];
-        for gram in &grams {
+        let mut firsts = vec![0; 1 << SLOT_BITS];
+        for (index, gram) in grams.iter().enumerate().rev() {
             let slot = slot(gram.bytes);
-            if let Some(bits) = filled.get_mut(slot >> 6) {
+            if let (Some(bits), Some(first)) = (filled.get_mut(slot >> 6), firsts.get_mut(slot)) {
                 *bits |= 1_u64 << (slot & 63);
+                *first = u32::try_from(index).unwrap_or(u32::MAX);
             }
         }
         let short =
             words.iter().enumerate().filter(|(_, word)| (1..GRAM).contains(&word.len())).map(|(index, _)| index);
-        Literals { short: short.collect(), filled, grams, words }
+        Literals { short: short.collect(), filled, firsts, grams, words }
     }
 
-    /// Every place of every word, also of those that overlap, in no order.
-    pub(super) fn find<'t>(&'t self, text: &'t str) -> impl Iterator<Item = Found> + 't {
-        let places = text.as_bytes().array_windows().enumerate();
-        let likely = places.filter(|(_, bytes)| self.is_filled(slot(**bytes)));
-        let long = likely.flat_map(move |(at, bytes)| self.around(text.as_bytes(), at, *bytes));
-        let short = self.short.iter().filter_map(|index| Some((*index, self.words.get(*index)?)));
-        let short = short.flat_map(move |(index, word)| {
-            places_of(word, text.as_bytes()).map(move |start| Found { word: index, start, end: start + word.len() })
-        });
-        long.chain(short)
+    /// Tells of every place of every word, also of those that overlap; of one word in their order.
+    pub(super) fn find(&self, text: &[u8], mut tell: impl FnMut(Found)) {
+        for (at, bytes) in text.array_windows().enumerate() {
+            let slot = slot(*bytes);
+            if self.is_filled(slot) {
+                self.around(text, at, slot).for_each(&mut tell);
+            }
+        }
+        for word in &self.short {
+            let bytes = self.words.get(*word).map(String::as_bytes).unwrap_or_default();
+            for start in places_of(bytes, text) {
+                tell(Found { word: *word, start, end: start + bytes.len() });
+            }
+        }
     }
 
-    /// The words whose gram stands at this place.
-    fn around<'t>(&'t self, text: &'t [u8], at: usize, bytes: [u8; GRAM]) -> impl Iterator<Item = Found> + 't {
-        let from = self.grams.partition_point(|gram| gram.bytes < bytes);
-        let same = self.grams.iter().skip(from).take_while(move |gram| gram.bytes == bytes);
+    /// The words that stand at this place, where their gram's slot is.
+    fn around<'t>(&'t self, text: &'t [u8], at: usize, of: usize) -> impl Iterator<Item = Found> + 't {
+        let from = self.firsts.get(of).map_or(usize::MAX, |first| *first as usize);
+        let same = self.grams.get(from..).unwrap_or_default().iter().take_while(move |gram| slot(gram.bytes) == of);
         same.filter_map(move |gram| {
             let (word, start) = (self.words.get(gram.word)?, at.checked_sub(gram.offset)?);
             let end = start + word.len();
@@ -97,8 +105,8 @@ fn slot(bytes: [u8; GRAM]) -> usize {
 }
 
 /// Where the word begins in the text, also within itself.
-fn places_of(word: &str, text: &[u8]) -> impl Iterator<Item = usize> {
-    let from = move |from: usize| Some(from + memmem::find(text.get(from..)?, word.as_bytes())?);
+fn places_of(word: &[u8], text: &[u8]) -> impl Iterator<Item = usize> {
+    let from = move |from: usize| Some(from + memmem::find(text.get(from..)?, word)?);
     iter::successors(from(0), move |place| from(place + 1))
 }
 
@@ -132,7 +140,8 @@ mod tests {
             text in "[abc]{0,60}",
         ) {
             let literals = Literals::new(words.iter().cloned());
-            let mut found: Vec<Found> = literals.find(&text).collect();
+            let mut found = Vec::new();
+            literals.find(text.as_bytes(), |one| found.push(one));
             found.sort_unstable();
             prop_assert_eq!(found, by_automaton(&words, &text));
         }

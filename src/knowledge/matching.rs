@@ -24,6 +24,7 @@ use crate::log::{PastedLog, View};
 const SQUEEZED_TAIL: usize = 4 << 20;
 /// How many candidates of one entry are examined: of more, the first half and the last half of this number.
 const CANDIDATES: usize = 512;
+const HALF: usize = CANDIDATES / 2;
 /// How much text is searched for one entry from either end of the log.
 const TEXT: usize = 256 << 10;
 /// After this many quoted matches of one pattern in one tile, the remaining ones are assumed to be quoted too.
@@ -165,30 +166,38 @@ impl Finder {
             let literals = self.words.literals.iter();
             Literals::new(literals.map(|literal| literal.split_whitespace().collect::<String>().to_ascii_lowercase()))
         });
-        let (mut text, starts) = squeezed(log);
+        let (mut text, mut places) = squeezed(log);
         text.make_ascii_lowercase();
         effort::count(text.len());
-        // The last place where each literal was checked: one check a tile is enough.
-        let mut asked: Vec<Option<Place>> = vec![None; self.words.literals.len()];
-        for Found { word, start, end } in searcher.find(&text) {
-            let owner = self.owners.get(word).and_then(|owner| candidates.get_mut(*owner));
-            let (Some(candidates), Some(literal), Some(asked)) =
-                (owner, self.words.literals.get(word), asked.get_mut(word))
-            else {
-                continue;
-            };
-            let (Some(first), Some(last)) = (place_of(&starts, start), place_of(&starts, end - 1)) else {
-                continue;
-            };
-            if first.line != last.line {
-                candidates.insert(first);
-            } else if *asked != Some(first) {
-                *asked = Some(first);
-                if first.holds(log, literal) {
-                    candidates.insert(first);
-                }
+        let mut found: Vec<Vec<Squeezed>> = vec![Vec::new(); self.words.literals.len()];
+        searcher.find(text.as_bytes(), |Found { word, start, end }| {
+            let (Some(first), Some(last)) = (places.of(start), places.of(end - 1)) else { return };
+            let one = Squeezed { place: first, is_wrapped: first.line != last.line };
+            if let Some(known) = found.get_mut(word).filter(|known| known.last() != Some(&one)) {
+                known.push(one);
             }
+        });
+        for ((found, literal), owner) in found.iter().zip(&self.words.literals).zip(&self.owners) {
+            let Some(candidates) = candidates.get_mut(*owner) else { continue };
+            let from_start = found.iter().filter(|one| one.stands(log, literal)).take(HALF);
+            let from_end = found.iter().rev().filter(|one| one.stands(log, literal)).take(HALF);
+            from_start.chain(from_end).for_each(|one| candidates.insert(one.place));
         }
+    }
+}
+
+/// Where the squeezed text has a literal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Squeezed {
+    place: Place,
+    /// Whether it begins on one line and ends on another.
+    is_wrapped: bool,
+}
+
+impl Squeezed {
+    /// Whether the log has the literal there: a wrap may break it, but no blank on the line.
+    fn stands(self, log: &PastedLog, literal: &str) -> bool {
+        self.is_wrapped || self.place.holds(log, literal)
     }
 }
 
@@ -208,10 +217,28 @@ impl Place {
     }
 }
 
-/// The place that this offset of the squeezed text is in.
-fn place_of(starts: &[(usize, Place)], offset: usize) -> Option<Place> {
-    let index = starts.partition_point(|(start, _)| *start <= offset).saturating_sub(1);
-    starts.get(index).map(|(_, place)| *place)
+/// Where each line, or tile of one, begins in the squeezed text.
+#[derive(Default)]
+struct Places {
+    starts: Vec<(usize, Place)>,
+    /// The place that was asked for last, with the bytes that it spans: the next one is often the same.
+    last: Option<(Range<usize>, Place)>,
+}
+
+impl Places {
+    /// The place that this offset is in.
+    fn of(&mut self, offset: usize) -> Option<Place> {
+        if let Some((bytes, place)) = &self.last
+            && bytes.contains(&offset)
+        {
+            return Some(*place);
+        }
+        let behind = self.starts.partition_point(|(start, _)| *start <= offset);
+        let (start, place) = self.starts.get(behind.saturating_sub(1))?;
+        let end = self.starts.get(behind).map_or(usize::MAX, |(end, _)| *end);
+        self.last = Some((*start..end, *place));
+        Some(*place)
+    }
 }
 
 /// The first and last places with a literal of one entry.
@@ -223,7 +250,6 @@ struct Candidates {
 
 impl Candidates {
     fn insert(&mut self, place: Place) {
-        const HALF: usize = CANDIDATES / 2;
         if self.first.len() < HALF || self.first.last().is_some_and(|last| place <= *last) {
             self.first.insert(place);
             let surplus = if self.first.len() > HALF { self.first.pop_last() } else { None };
@@ -258,14 +284,13 @@ fn fitting<'p>(places: impl Iterator<Item = &'p Place>, log: &PastedLog) -> usiz
 }
 
 /// The log's end without blanks and box borders, and where each line, or tile of one, begins in it.
-fn squeezed(log: &PastedLog) -> (String, Vec<(usize, Place)>) {
+fn squeezed(log: &PastedLog) -> (String, Places) {
     let from = log.text().len().saturating_sub(SQUEEZED_TAIL);
     let mut text = String::with_capacity(log.text().len() - from);
-    let mut starts = Vec::new();
+    let mut places = Places::default();
     for line in log.line_at(from)..=log.line_count() {
-        for tile in 0..log.tiles(line) {
-            starts.push((text.len(), Place { line, tile }));
-            let Some(part) = log.tile_range(line, tile).and_then(|range| log.text().get(range)) else { continue };
+        for (tile, part) in log.tile_texts(line).enumerate() {
+            places.starts.push((text.len(), Place { line, tile }));
             if part.is_ascii() {
                 part.split_ascii_whitespace().for_each(|word| text.push_str(word));
             } else {
@@ -273,7 +298,7 @@ fn squeezed(log: &PastedLog) -> (String, Vec<(usize, Place)>) {
             }
         }
     }
-    (text, starts)
+    (text, places)
 }
 
 /// The search of one log and its caches.

@@ -15,7 +15,7 @@ use crate::effort;
 use crate::log::needle::Needles;
 
 /// Shorter texts are searched by an engine that is quick to build, longer ones by an engine that is quick to run.
-const SHORT: usize = 2048;
+pub(super) const SHORT: usize = 2048;
 
 /// One pattern; compiled when it is first tried.
 #[derive(Debug, Deserialize)]

@@ -16,7 +16,7 @@ use super::pattern::shows;
 use super::program::{Program, Trait};
 use super::recognize::{self, PhaseRule, ProgramTable};
 use super::run::{self, AlsoRanOut, Run, RunRule};
-use super::sign::{self, Sign};
+use super::sign::{self, About, Sign};
 use super::stopped;
 use super::version::VersionRule;
 use crate::effort;
@@ -81,7 +81,6 @@ pub(crate) fn diagnosis(
     }
     let mut unmasked = order.iter().filter(|(is_masked, _)| !is_masked);
     diagnosis.own_options = own_option::in_log(sign::windows(log, leading.hit.line).last().copied(), &diagnosis);
-    diagnosis.signs = sign::shown(&tables.signs, log, &diagnosis);
     diagnosis.signs.extend(own_option::signs(&diagnosis));
     diagnosis.run.also = unmasked.find_map(|(_, finding)| other_memory(leading, finding, log, &diagnosis.run));
     diagnosis
@@ -301,8 +300,24 @@ fn answer(
     let discarded = facts.discard_impossible();
     places.retain(|place| !discarded.contains(&place.key));
     let named = leading.named_program().or_else(|| drawn_on.clone().find_map(Finding::named_program));
-    let ((whose, (phase, stage)), run) = effort::both(
-        || (whose(tables, log, leading, named), recognize::phase(&tables.phases, log, hit.line, hit.column)),
+    let ((whose, phase, stage, standing), run) = effort::both(
+        || {
+            let whose = whose(tables, log, leading, named);
+            let (phase, stage) = recognize::phase(&tables.phases, log, hit.line, hit.column);
+            let phase = entry.phase.unwrap_or(phase);
+            let failure = About {
+                entry: entry.id,
+                oom: leading.oom,
+                memory: entry.memory,
+                program: &whose.program,
+                raised_by: &whose.raised_by,
+                phase,
+                stage,
+                facts: &facts,
+            };
+            let standing = sign::standing(&tables.signs, log, hit.line, &failure);
+            (whose, phase, stage, standing)
+        },
         || run::read(&tables.runs, &tables.versions, log, hit.line, hit.column),
     );
     if entry.memory == Some(MemoryKind::Unified) {
@@ -316,10 +331,11 @@ fn answer(
         ran: Some(ran(log, hit, &whose, facts.victim_pid.and(facts.victim_name.as_deref()))),
         raised_by: Some(whose.raised_by),
         program: Some(whose.program),
-        phase: entry.phase.unwrap_or(phase),
+        phase,
         facts,
         figures: places,
         matches: order.iter().map(|(_, finding)| matched(finding, log)).collect(),
+        signs: standing.into_iter().filter_map(|sign| sign.shown(&run)).collect(),
         remark: leading.remark.clone(),
         beside: beside::names(log, hit.line),
         crashed_at: clock::crashed_at(log, hit.line, now),

@@ -63,18 +63,18 @@ impl ProgramTable {
         for window in windows(log, line) {
             let text = with_slashes(log.text().get(window.clone()).unwrap_or_default());
             effort::count(text.len());
-            for Found { word, start, end } in searcher.find(&text) {
-                let Some(owner) = self.owners.get(word).filter(|owner| !seen.contains_key(*owner)) else { continue };
+            searcher.find(text.as_bytes(), |Found { word, start, end }| {
+                let Some(owner) = self.owners.get(word).filter(|owner| !seen.contains_key(*owner)) else { return };
                 let place = log.place_at(window.start + start);
                 if missed.get(owner) == Some(&place) {
-                    continue;
+                    return;
                 }
                 if self.fits(*owner, log, place) {
                     seen.insert(*owner, (place, text.get(start..end).unwrap_or_default().to_owned()));
                 } else {
                     missed.insert(*owner, place);
                 }
-            }
+            });
         }
         let (index, (place, literal)) = seen.into_iter().next()?;
         let rule = self.rules.get(index)?;

@@ -3,13 +3,14 @@
 
 use serde::Deserialize;
 
-use super::diagnosis::{Diagnosis, MemoryKind, Oom, Phase, Shown, Stage};
+use super::diagnosis::{MemoryKind, Oom, Phase, Shown, Stage};
+use super::facts::Facts;
 use super::fix::Reference;
 use super::pattern::{Pattern, group};
 use super::program::Program;
+use super::run::Run;
 use super::searched::Searched;
 use super::version::Range;
-use crate::effort;
 use crate::ids::{EntryId, FixId};
 use crate::log::PastedLog;
 use crate::units::{Bytes, UnitBase};
@@ -60,20 +61,26 @@ pub struct Sign {
     pub references: Vec<Reference>,
 }
 
-/// The signs that this log shows, in the order of the table. A log in which nothing ran out shows only what is about its
-/// message: a bug that the message is known for.
-pub fn shown(signs: &[Sign], log: &PastedLog, diagnosis: &Diagnosis) -> Vec<Shown> {
-    let Some(leading) = diagnosis.matches.first() else { return Vec::new() };
-    let windows: Vec<Searched> = windows(log, leading.line).into_iter().map(Searched::new).collect();
-    let (one_half, other_half) = signs.split_at(signs.len() / 2);
-    let (mut shown, rest) =
-        effort::both(|| shown_of(one_half, diagnosis, &windows), || shown_of(other_half, diagnosis, &windows));
-    shown.extend(rest);
-    shown
+/// A failure, as far as signs ask about it.
+pub(super) struct About<'d> {
+    /// The entry that leads.
+    pub entry: EntryId,
+    pub oom: Oom,
+    pub memory: Option<MemoryKind>,
+    /// What the person ran.
+    pub program: &'d str,
+    /// Whose code printed the message.
+    pub raised_by: &'d str,
+    pub phase: Phase,
+    pub stage: Option<Stage>,
+    pub facts: &'d Facts,
 }
 
-fn shown_of(signs: &[Sign], diagnosis: &Diagnosis, windows: &[Searched]) -> Vec<Shown> {
-    signs.iter().filter_map(|sign| sign.shown(diagnosis, windows)).collect()
+/// The signs that stand in a log around the line of this failure, in the order of the table. A log in which nothing ran out
+/// shows only what is about its message: a bug that the message is known for.
+pub(super) fn standing<'s>(signs: &'s [Sign], log: &PastedLog, line: usize, failure: &About) -> Vec<&'s Sign> {
+    let windows: Vec<Searched> = windows(log, line).into_iter().map(Searched::new).collect();
+    signs.iter().filter(|sign| sign.is_about(failure) && sign.stands_in(failure, &windows)).collect()
 }
 
 /// The parts of the log around the failure that are searched.
@@ -90,17 +97,15 @@ pub(super) fn windows(log: &PastedLog, line: usize) -> Vec<&str> {
 }
 
 impl Sign {
-    fn shown(&self, diagnosis: &Diagnosis, windows: &[Searched]) -> Option<Shown> {
+    /// The sign as a run shows it in which it stands; `None` where the run's versions are known to be none that fail so.
+    pub(super) fn shown(&self, run: &Run) -> Option<Shown> {
         let condition = match &self.affected {
-            Some(range) => range.condition(&diagnosis.run.versions, &diagnosis.run.older_than)?,
+            Some(range) => range.condition(&run.versions, &run.older_than)?,
             None => None,
         };
-        let is_shown = self.is_about(diagnosis)
-            && self.stands_in(windows)
-            && self.exceeds.iter().all(|(more, less)| exceeds(more, less, diagnosis, windows));
         // What is only so in some versions withholds nothing while the version is not known.
         let withholds = if condition.is_none() { self.not.clone() } else { Vec::new() };
-        is_shown.then(|| Shown {
+        Some(Shown {
             that: self.that.clone(),
             fixes: self.fixes.clone(),
             withholds,
@@ -109,33 +114,34 @@ impl Sign {
         })
     }
 
-    fn is_about(&self, diagnosis: &Diagnosis) -> bool {
-        let is_entry = diagnosis.matches.first().is_some_and(|found| self.entries.contains(&found.entry));
-        let is_memory = diagnosis.memory.is_none_or(|memory| self.memory.contains(&memory));
-        (is_entry || diagnosis.oom != Oom::No)
-            && (self.programs.is_empty() || is_of_one(&self.programs, diagnosis))
+    fn is_about(&self, failure: &About) -> bool {
+        let is_entry = self.entries.contains(&failure.entry);
+        let is_memory = failure.memory.is_none_or(|memory| self.memory.contains(&memory));
+        (is_entry || failure.oom != Oom::No)
+            && (self.programs.is_empty() || is_of_one(&self.programs, failure))
             && (self.entries.is_empty() || is_entry)
             && (self.memory.is_empty() || is_memory)
-            && (self.phases.is_empty() || self.phases.contains(&diagnosis.phase))
-            && !self.not_phases.contains(&diagnosis.phase)
-            && (self.stages.is_empty() || diagnosis.run.stage.is_some_and(|stage| self.stages.contains(&stage)))
+            && (self.phases.is_empty() || self.phases.contains(&failure.phase))
+            && !self.not_phases.contains(&failure.phase)
+            && (self.stages.is_empty() || failure.stage.is_some_and(|stage| self.stages.contains(&stage)))
     }
 
-    fn stands_in(&self, windows: &[Searched]) -> bool {
+    fn stands_in(&self, failure: &About, windows: &[Searched]) -> bool {
         self.shows.iter().all(|pattern| is_in_one(pattern, windows))
             && !self.lacks.iter().any(|pattern| is_in_one(pattern, windows))
+            && self.exceeds.iter().all(|(more, less)| exceeds(more, less, failure.facts, windows))
     }
 }
 
 /// Whether both figures are known and the first is larger.
-fn exceeds(more: &Pattern, less: &Pattern, diagnosis: &Diagnosis, windows: &[Searched]) -> bool {
-    let figures = figure(more, diagnosis, windows).zip(figure(less, diagnosis, windows));
+fn exceeds(more: &Pattern, less: &Pattern, facts: &Facts, windows: &[Searched]) -> bool {
+    let figures = figure(more, facts, windows).zip(figure(less, facts, windows));
     figures.is_some_and(|(more, less)| more > less)
 }
 
 /// A figure of the failure, or what the pattern captures last; bytes where it has a unit.
-fn figure(of: &Pattern, diagnosis: &Diagnosis, windows: &[Searched]) -> Option<u64> {
-    if let Some((_, figure)) = diagnosis.facts.listed().into_iter().find(|(key, _)| *key == of.source()) {
+fn figure(of: &Pattern, facts: &Facts, windows: &[Searched]) -> Option<u64> {
+    if let Some((_, figure)) = facts.listed().into_iter().find(|(key, _)| *key == of.source()) {
         return figure.as_u64();
     }
     let found = windows.iter().rev().find_map(|text| of.last_captures(text.text_for(of)?))?;
@@ -147,8 +153,8 @@ fn is_in_one(pattern: &Pattern, windows: &[Searched]) -> bool {
     windows.iter().any(|text| text.shows(pattern))
 }
 
-fn is_of_one(programs: &[String], diagnosis: &Diagnosis) -> bool {
-    let named = [diagnosis.program.as_deref(), diagnosis.raised_by.as_deref()].into_iter().flatten();
+fn is_of_one(programs: &[String], failure: &About) -> bool {
+    let named = [failure.program, failure.raised_by].into_iter();
     let kinds = named.clone().filter_map(|name| Some(Program::known(name)?.kind()?.as_str()));
     named.chain(kinds).any(|name| programs.iter().any(|program| program == name))
 }

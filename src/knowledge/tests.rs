@@ -8,9 +8,10 @@ use regex_automata::hybrid::dfa::DFA;
 use regex_automata::util::syntax;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
-use super::KnowledgeBase;
+use super::diagnosis::Oom;
 use super::entry::Entry;
-use super::pattern::{Pattern, expand};
+use super::pattern::{Pattern, SHORT, expand};
+use super::{KnowledgeBase, WARM_UP, WARM_UP_COPIES};
 use crate::effort;
 use crate::log::PastedLog;
 use crate::log::needle::Needles;
@@ -212,6 +213,22 @@ fn repeated_messages_of_every_entry_take_linear_time() {
 }
 
 const FAILURE: &str = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 8.00 GiB total capacity)";
+
+#[test]
+fn a_failure_in_a_very_long_line_is_found_whatever_letters_stand_before_it() {
+    for shift in 0..3 {
+        let letters = format!("{}{}", "x".repeat(shift), "的".repeat(20_000));
+        let diagnosis = BASE.diagnose(&PastedLog::new(format!("{letters} {FAILURE} {letters}")), None);
+        assert_eq!(diagnosis.oom, Oom::Yes, "{shift} bytes before letters of three");
+    }
+}
+
+#[test]
+fn the_warming_up_reads_a_failure_in_a_long_text() {
+    let text = WARM_UP.repeat(WARM_UP_COPIES);
+    assert!(text.len() > SHORT, "{} bytes", text.len());
+    assert_eq!(BASE.diagnose(&PastedLog::new(text), None).oom, Oom::Yes);
+}
 
 /// From one tile to several.
 #[test]

@@ -66,7 +66,10 @@ impl<'t> Line<'t> {
     fn all(text: &'t str) -> Vec<Line<'t>> {
         let mut lines = Vec::new();
         let mut at = 0;
-        for line in text.split_inclusive(['\n', '\r']) {
+        let bytes = text.as_bytes();
+        let ends = memchr::memchr2_iter(b'\n', b'\r', bytes).map(|end| end + 1);
+        for end in ends.chain((!bytes.ends_with(b"\n") && !bytes.ends_with(b"\r")).then_some(bytes.len())) {
+            let line = text.get(at..end).unwrap_or_default();
             let own = line.trim_end_matches(['\n', '\r']);
             // A path on Windows may have a `\n` in it, too.
             let is_folded = own.contains("\\n") && (own.contains("\\n  File ") || own.contains("Traceback (most"));
@@ -110,7 +113,8 @@ fn text_at<'t>(lines: &[Line<'t>], index: usize) -> &'t str {
 /// the run's settings either.
 fn box_of_rich(lines: &[Line<'_>], index: usize, line: &Line<'_>) -> Vec<usize> {
     static PLACE: Expression = Expression::new(r"^\W*\S.*:\d+ in \S+\s*\W*$");
-    let begins = line.text.contains("Traceback (most recent call last)")
+    let begins = !line.text.is_ascii()
+        && line.text.contains("Traceback (most recent call last)")
         && line.text.contains(['─', '━', '═'])
         && line.content().trim_start().starts_with(['╭', '┌', '┏', '╔']);
     if !begins {
@@ -165,7 +169,7 @@ fn marker(lines: &[Line<'_>], index: usize, line: &Line<'_>) -> Vec<usize> {
 /// pytest's `>   code` with the function around it, and what it tells of an assertion.
 fn pytest(lines: &[Line<'_>], index: usize, line: &Line<'_>) -> Vec<usize> {
     static COMPARED: Expression = Expression::new(r"^E {3,}(?:assert |[+?-] )");
-    if COMPARED.is_match(line.text) {
+    if line.text.starts_with('E') && COMPARED.is_match(line.text) {
         return vec![index];
     }
     let is_pointed = line.text.strip_prefix('>').is_some_and(|rest| rest.starts_with("   ") && !rest.trim().is_empty());
@@ -250,7 +254,7 @@ fn names_program(words: &str) -> bool {
 
 /// What stands before the command on a shell's line, and the command.
 fn typed(line: &str) -> Option<(&str, &str)> {
-    let at = line.match_indices(['$', '#', '>', '%']).map(|(at, _)| at).find(|at| *at < 60)?;
+    let at = line.bytes().take(60).position(|byte| matches!(byte, b'$' | b'#' | b'>' | b'%'))?;
     let (prompt, rest) = line.split_at_checked(at + 1)?;
     rest.starts_with(' ').then(|| (prompt, rest.trim_start()))
 }
@@ -262,9 +266,6 @@ fn printed_file(lines: &[Line<'_>], index: usize, line: &Line<'_>) -> Vec<usize>
     static OUTPUT: Expression = Expression::new(
         r"^(?:\[?\d{4}-\d\d-\d\d|\[?\d\d:\d\d:\d\d|(?:INFO|WARNING|ERROR|DEBUG|Traceback)\b|[\w.]+(?:Error|Exception): )",
     );
-    if !names_program(line.text) {
-        return Vec::new();
-    }
     let Some((prompt, command)) = typed(line.text) else { return Vec::new() };
     if !READ.is_match(command) || !names_program(command) {
         return Vec::new();

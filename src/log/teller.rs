@@ -105,39 +105,52 @@ enum Counts {
 /// A prefix. Its groups: `host`, `rank`, `local`, `pid`, `kind`, and `axes` for `DP0 TP1`.
 struct Form {
     counts: Counts,
-    /// The bytes that it can begin with.
-    begins: fn(u8) -> bool,
+    /// Whether a text may begin with it: most lines have no prefix, and this is found out faster than by the pattern.
+    may_begin: fn(&str) -> bool,
     pattern: Expression,
 }
 
 impl Form {
-    const fn new(counts: Counts, begins: fn(u8) -> bool, pattern: &'static str) -> Form {
-        Form { counts, begins, pattern: Expression::new(pattern) }
+    const fn new(counts: Counts, may_begin: fn(&str) -> bool, pattern: &'static str) -> Form {
+        Form { counts, may_begin, pattern: Expression::new(pattern) }
     }
 }
 
-fn bracket(byte: u8) -> bool {
-    byte == b'['
+fn bracket(text: &str) -> bool {
+    text.starts_with('[')
 }
 
-fn parenthesis(byte: u8) -> bool {
-    byte == b'('
+fn parenthesis(text: &str) -> bool {
+    text.starts_with('(')
 }
 
-fn digit(byte: u8) -> bool {
-    byte.is_ascii_digit()
+fn digit(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_digit())
 }
 
-fn digit_or_blank(byte: u8) -> bool {
-    byte.is_ascii_digit() || byte == b' '
+fn digit_or_blank(text: &str) -> bool {
+    text.starts_with(' ') || digit(text)
 }
 
-fn letter(byte: u8) -> bool {
-    byte.is_ascii_alphabetic()
+fn capital(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_uppercase())
 }
 
-fn alphanumeric(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
+/// A name, and this byte behind it.
+fn name_and(byte: u8, text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphanumeric()) && memchr::memchr(byte, text.as_bytes()).is_some()
+}
+
+fn name_and_colon(text: &str) -> bool {
+    name_and(b':', text)
+}
+
+fn name_and_bar(text: &str) -> bool {
+    name_and(b'|', text)
+}
+
+fn name_and_hyphen(text: &str) -> bool {
+    name_and(b'-', text)
 }
 
 /// `srun --label`. Under torchrun it is the number of a node.
@@ -194,27 +207,27 @@ static FORMS: [Form; 20] = [
         digit,
         r"(?-u)^\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)? ?(?:std(?:out|err) [FP] )?",
     ),
-    Form::new(Counts::Skipped, letter, r"(?-u)^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4} ?"),
+    Form::new(Counts::Skipped, capital, r"(?-u)^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4} ?"),
     Form::new(
         Counts::Always,
-        letter,
+        name_and_colon,
         r"(?-u)^(?P<host>[A-Za-z][\w.-]{0,62}):(?P<pid>\d{2,7}):\d{1,7} \[\d{1,3}\] NCCL ",
     ),
     // The journal, compose, stern, pdsh (which DeepSpeed starts its nodes by).
     Form::new(
         Counts::IfCommonHosts,
-        letter,
+        capital,
         r"(?-u)^[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d (?P<host>[\w.-]+) [\w./@()\[\]-]+: ?",
     ),
-    Form::new(Counts::IfCommonHosts, alphanumeric, r"(?-u)^(?P<host>[\w.-]{1,60}-\d{1,3})\s+\| ?"),
+    Form::new(Counts::IfCommonHosts, name_and_bar, r"(?-u)^(?P<host>[\w.-]{1,60}-\d{1,3})\s+\| ?"),
     Form::new(
         Counts::IfCommonHosts,
-        alphanumeric,
+        name_and_hyphen,
         r"(?-u)^(?P<host>[a-z][a-z0-9-]{1,60}-\d{1,4}) [a-z][a-z0-9-]{1,60} (?u:[›│] )?",
     ),
     Form::new(
         Counts::IfCommonHosts,
-        alphanumeric,
+        name_and_colon,
         r"(?-u)^(?P<host>[A-Za-z][\w.-]{0,60}\d[\w.-]{0,40}|\d{1,3}(?:\.\d{1,3}){3}): ",
     ),
 ];
@@ -239,8 +252,7 @@ fn layers(line: &str) -> (Vec<Layer>, usize) {
 }
 
 fn next_layer(rest: &str) -> Option<(usize, Teller, usize)> {
-    let first = *rest.as_bytes().first()?;
-    FORMS.iter().enumerate().filter(|(_, form)| (form.begins)(first)).find_map(|(index, form)| {
+    FORMS.iter().enumerate().filter(|(_, form)| (form.may_begin)(rest)).find_map(|(index, form)| {
         let found = form.pattern.captures(rest)?;
         let teller = if form.counts == Counts::Skipped { Teller::default() } else { teller(&found) };
         let is_no_host = form.counts == Counts::IfCommonHosts && !teller.host.as_deref().is_some_and(may_be_host);

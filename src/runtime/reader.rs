@@ -47,9 +47,6 @@ impl Telling {
     }
 }
 
-/// A line that some entry looks at.
-const WARM_UP: &str = "RuntimeError: CUDA out of memory. Tried to allocate 1.00 GiB";
-
 /// Where a log is.
 pub(crate) enum Written {
     Text(String),
@@ -156,8 +153,7 @@ impl Reader {
                     learnt.learn(&base);
                     wakes.tell(Msg::Glossary(Arc::new(page::glossary(&base))));
                     if jobs.0.is_clear() {
-                        // Searchers and tables are built at their first use: not while a person waits for a verdict.
-                        base.diagnose(&PastedLog::new(WARM_UP), None);
+                        base.warm_up();
                     }
                     work(&base, &learnt, &jobs, &wakes);
                 }
