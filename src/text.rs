@@ -2,7 +2,7 @@
 //! escapes, bidirectional overrides and characters of no width that make one thing look like another.
 
 use std::borrow::Cow;
-
+use std::fmt::Write as _;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// The text with every control, bidirectional and zero-width character made visible as `·`; tabs become spaces.
@@ -25,6 +25,26 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
 /// The same for a text of several lines.
 pub fn harmless_lines(text: &str) -> String {
     text.split('\n').map(harmless).collect::<Vec<_>>().join("\n")
+}
+
+/// JSON with the same value in which no character can control a terminal that it is printed on: those that JSON leaves as
+/// they are become escapes.
+pub fn harmless_json(json: String) -> String {
+    if json.is_ascii() && !json.contains('\u{7f}') {
+        return json;
+    }
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        // Within strings JSON itself escapes the other controls; between values there are line ends.
+        if c < ' ' || !is_harmful(c) {
+            out.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            let _ = write!(out, "\\u{unit:04x}");
+        }
+    }
+    out
 }
 
 /// A line in pieces of at most so many columns, with nothing left out.
@@ -74,6 +94,18 @@ pub fn is_harmful(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn json_says_the_same_and_controls_no_terminal() {
+        let value =
+            serde_json::json!({"command": "sleep \u{9b}2J \u{202e}x\u{7f} \u{e0041} 模型\n", "é": ["\u{feff}"]});
+        for json in [serde_json::to_string(&value).unwrap(), serde_json::to_string_pretty(&value).unwrap()] {
+            let harmless = harmless_json(json);
+            assert!(harmless.chars().all(|c| c == '\n' || !is_harmful(c)) && harmless.contains("模型"));
+            assert_eq!(serde_json::from_str::<serde_json::Value>(&harmless).unwrap(), value);
+        }
+        assert_eq!(harmless_json("{\n  \"a\": 1\n}".to_owned()), "{\n  \"a\": 1\n}");
+    }
 
     #[test]
     fn a_line_is_broken_without_a_loss() {

@@ -23,6 +23,10 @@ pub(crate) const READ: Duration = Duration::from_millis(600);
 /// ms of slow typing.
 pub(crate) const SETTLE: Duration = Duration::from_millis(320);
 
+/// Who answers sooner than this after the question was drawn may be typing a text slowly, a key at a time: then the answer
+/// waits as long for another key as it came after the question, and a third longer.
+pub(crate) const DELIBERATE: Duration = Duration::from_millis(1500);
+
 /// The same for a request, which Enter asks about: people answer prompts of a shell with `y` and Enter, and
 /// stop between the two.
 pub(crate) const SETTLE_REQUEST: Duration = Duration::from_millis(1500);
@@ -57,10 +61,19 @@ pub struct Question {
     cut: bool,
     /// The last key that came too early to be an answer; the time to read starts anew with it.
     early: Option<Duration>,
-    /// An answer that counts unless another key follows: its key, and when it was pressed.
-    waiting: Option<(KeyCode, Answer, Duration)>,
+    /// An answer that counts unless another key follows.
+    waiting: Option<Waiting>,
     /// The digits of the PID typed so far, where the answer is a PID, and when the last one was typed.
     typed: (String, Option<Duration>),
+}
+
+/// An answer that waits for another key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Waiting {
+    key: KeyCode,
+    answer: Answer,
+    /// It counts from then on.
+    until: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +151,7 @@ impl Question {
     /// What the dialog shows of its answers at this moment.
     pub fn stage(&self, now: Duration) -> Stage {
         match (self.waiting, self.is_open(now)) {
-            (Some((key, ..)), _) => Stage::Sending(key),
+            (Some(waiting), _) => Stage::Sending(waiting.key),
             (None, true) => Stage::Open(self.typed.0.clone()),
             (None, false) => Stage::Reading { hurried: self.early.is_some() },
         }
@@ -150,12 +163,16 @@ impl Question {
     }
 
     fn opens_at(&self) -> Option<Duration> {
-        let since = self.shown?.max(self.early.unwrap_or_default());
         let (read, _) = self.times();
-        Some(since + read)
+        Some(self.since()? + read)
     }
 
-    /// How long it is only read, and how long an answer waits for another key.
+    /// Since when it stands there to be read.
+    fn since(&self) -> Option<Duration> {
+        Some(self.shown?.max(self.early.unwrap_or_default()))
+    }
+
+    /// How long it is only read, and how long an answer waits for another key at least.
     fn times(&self) -> (Duration, Duration) {
         match self.asked {
             Asked::End(..) | Asked::RunAgain(_) => (READ, SETTLE),
@@ -172,13 +189,12 @@ impl Question {
         if key.kind == KeyEventKind::Repeat || is_modifier {
             return Heard::Stays;
         }
-        if let Some((code, answer, since)) = self.waiting.take() {
-            let (_, settle) = self.times();
+        if let Some(waiting) = self.waiting.take() {
             return match key.code {
                 // It stood alone long enough; only its tick came late.
-                _ if at >= since + settle => Heard::Answer(answer),
+                _ if at >= waiting.until => Heard::Answer(waiting.answer),
                 // Where the terminal does not tell a held key from pressed ones, the same key again may be that.
-                again if again == code => self.came_early(at),
+                again if again == waiting.key => self.came_early(at),
                 _ => self.stray(at),
             };
         }
@@ -212,8 +228,16 @@ impl Question {
         if !self.is_open(at) {
             return self.came_early(at);
         }
-        self.waiting = Some((key, answer, at));
+        self.waiting = Some(Waiting { key, answer, until: at + self.settle(at) });
         Heard::Stays
+    }
+
+    /// How long an answer that is pressed at this moment waits for another key.
+    fn settle(&self, at: Duration) -> Duration {
+        let (_, settle) = self.times();
+        let thought = self.since().map_or(Duration::ZERO, |since| at.saturating_sub(since));
+        let may_be_typed = matches!(self.asked, Asked::End(..) | Asked::Release(..) | Asked::RunAgain(_));
+        if may_be_typed && thought < DELIBERATE { settle.max(thought * 4 / 3) } else { settle }
     }
 
     fn came_early(&mut self, at: Duration) -> Heard {
@@ -251,16 +275,14 @@ impl Question {
 
     /// Time has passed: a key that stood alone is an answer.
     pub fn tick(&mut self, now: Duration) -> Option<Answer> {
-        let (_, settle) = self.times();
-        let (_, answer, _) = self.waiting.take_if(|(.., since)| now >= *since + settle)?;
-        Some(answer)
+        let waiting = self.waiting.take_if(|waiting| now >= waiting.until)?;
+        Some(waiting.answer)
     }
 
     /// When `tick` will return an answer, or the dialog shows something else.
     pub fn wakes_at(&self, now: Duration) -> Option<Duration> {
-        let (_, settle) = self.times();
         match self.waiting {
-            Some((.., since)) => Some(since + settle),
+            Some(waiting) => Some(waiting.until),
             None => self.opens_at().filter(|opens| *opens > now),
         }
     }
@@ -299,7 +321,7 @@ mod tests {
         assert_eq!((question.key(press('y'), ms(5000)), question.tick(ms(5400))), (Heard::Stays, None));
         question.drawn(ms(6000), false);
         assert_eq!((question.key(press('y'), ms(6500)), question.tick(ms(6900))), (Heard::Stays, None));
-        assert_eq!((question.key(press('y'), ms(7200)), question.tick(ms(7520))), (Heard::Stays, Some(Answer::Yes)));
+        assert_eq!((question.key(press('y'), ms(8100)), question.tick(ms(8420))), (Heard::Stays, Some(Answer::Yes)));
     }
 
     #[test]
@@ -308,13 +330,22 @@ mod tests {
             let mut question = Question::new(end());
             question.drawn(ms(0), false);
             let key = KeyEvent::new_with_kind(KeyCode::Char('y'), modifiers, kind);
-            (question.key(key, ms(700)), question.tick(ms(1020)))
+            (question.key(key, ms(1600)), question.tick(ms(1920)))
         };
         assert_eq!(pressed(KeyModifiers::NONE, KeyEventKind::Press), (Heard::Stays, Some(Answer::Yes)));
         assert_eq!(pressed(KeyModifiers::CONTROL, KeyEventKind::Press), (Heard::Closes, None));
         let esc_and_y = (Heard::Answer(Answer::No), None);
         assert_eq!(pressed(KeyModifiers::ALT, KeyEventKind::Press), esc_and_y, "Esc and y in one piece");
         assert_eq!(pressed(KeyModifiers::NONE, KeyEventKind::Repeat), (Heard::Stays, None));
+    }
+
+    #[test]
+    fn a_text_that_is_typed_at_any_steady_pace_is_no_answer() {
+        for pace in (300..3000).step_by(20) {
+            let keys = [(pace, 'y'), (2 * pace, 'z')];
+            let waits_for_z = pace < 1500;
+            assert_eq!(answer(end(), &keys), if waits_for_z { None } else { Some(Answer::Yes) }, "{pace} ms a key");
+        }
     }
 
     #[test]
@@ -342,7 +373,7 @@ mod tests {
                 Heard::Stays => end = *at,
             }
         }
-        question.tick(ms(end + 1000))
+        question.tick(ms(end + 2500))
     }
 
     fn closes(asked: Asked, keys: &[(u64, char)]) -> bool {
@@ -363,9 +394,9 @@ mod tests {
         question.drawn(ms(0), false);
         assert_eq!(question.stage(ms(599)), Stage::Reading { hurried: false });
         assert_eq!((question.stage(ms(600)), question.wakes_at(ms(0))), (Stage::Open(String::new()), Some(ms(600))));
-        assert_eq!((question.key(press('y'), ms(900)), question.tick(ms(1219))), (Heard::Stays, None));
-        assert_eq!(question.stage(ms(1219)), Stage::Sending(KeyCode::Char('y')), "that it was taken is seen at once");
-        assert_eq!((question.wakes_at(ms(1219)), question.tick(ms(1220))), (Some(ms(1220)), Some(Answer::Yes)));
+        assert_eq!((question.key(press('y'), ms(1900)), question.tick(ms(2219))), (Heard::Stays, None));
+        assert_eq!(question.stage(ms(2219)), Stage::Sending(KeyCode::Char('y')), "that it was taken is seen at once");
+        assert_eq!((question.wakes_at(ms(2219)), question.tick(ms(2220))), (Some(ms(2220)), Some(Answer::Yes)));
     }
 
     #[test]
@@ -398,7 +429,7 @@ mod tests {
             }
         }
         assert_eq!(answer(end(), &[(700, 'y'), (1000, 'e'), (1700, 'y')]), None);
-        assert_eq!(answer(end(), &[(700, 'y'), (1020, 'e')]), Some(Answer::Yes), "it was sent by then");
+        assert_eq!(answer(end(), &[(1600, 'y'), (1920, 'e')]), Some(Answer::Yes), "it was sent by then");
         assert_eq!(answer(end(), &[(700, 'y'), (999, 'y')]), None, "held down, perhaps");
     }
 

@@ -39,7 +39,7 @@ use super::overlay::report::WrittenReport;
 use super::overlay::trial::FitTrial;
 use super::overlay::uncopied::Uncopied;
 use super::overlay::{Body, Line};
-use super::question::{Asked, READ, SETTLE, SETTLE_REQUEST};
+use super::question::{Asked, DELIBERATE, READ, SETTLE, SETTLE_REQUEST};
 use super::replay::Played;
 use super::walk::StepId;
 use super::walk::{EndingState, Mark};
@@ -201,15 +201,15 @@ impl Session {
 
     /// Waits until what is asked can be answered.
     pub(crate) fn read(&mut self) {
-        self.wait(READ);
+        self.wait(DELIBERATE);
     }
 
     /// Presses a key as a person does: alone, and where something is asked, once it can be answered.
     pub(crate) fn press(&mut self, code: KeyCode) {
         let asked = self.model.question.as_ref().map(|question| &question.asked);
         let (before, after) = match (asked, code) {
-            (Some(Asked::Release(..)), _) => (READ, SETTLE_REQUEST),
-            (Some(_), _) => (READ, SETTLE),
+            (Some(Asked::Release(..)), _) => (DELIBERATE, SETTLE_REQUEST),
+            (Some(_), _) => (DELIBERATE, SETTLE),
             (None, KeyCode::Enter) => (gate::APART_FROM_ENTER, ms(30)),
             (None, _) => (ms(450), ms(30)),
         };

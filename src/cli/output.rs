@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use crate::platform::here;
-use crate::text::harmless_lines;
+use crate::text::{harmless_json, harmless_lines};
 
 pub(super) fn write(text: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
@@ -50,5 +50,5 @@ pub(super) fn pretty(value: &impl Serialize) -> Result<String, String> {
 }
 
 fn line_of(json: serde_json::Result<String>) -> Result<String, String> {
-    json.map(|text| text + "\n").map_err(|error| format!("the JSON could not be made: {error}"))
+    json.map(|text| harmless_json(text) + "\n").map_err(|error| format!("the JSON could not be made: {error}"))
 }

@@ -10,6 +10,7 @@ use crossterm::event::Event;
 use crate::gpu::glance::{Glance, Peaks};
 use crate::gpu::{Header, Snapshot};
 use crate::record::{End, HostMemory};
+use crate::text::harmless_json;
 
 /// How this machine's GPUs are read.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -67,9 +68,8 @@ impl News {
 
 /// Writes a line of that stream at once and says whether somebody still reads it: that nobody does is no error.
 pub(super) fn write_line(out: &mut impl Write, value: &impl serde::Serialize) -> io::Result<bool> {
-    let mut line = serde_json::to_vec(value)?;
-    line.push(b'\n');
-    match out.write_all(&line).and_then(|()| out.flush()) {
+    let line = harmless_json(serde_json::to_string(value)?) + "\n";
+    match out.write_all(line.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         written => written.map(|()| true),
     }

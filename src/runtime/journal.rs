@@ -13,6 +13,7 @@ use crate::gpu::ProcessKey;
 use crate::gpu::guard::Signal;
 use crate::platform::processes::Note;
 use crate::platform::{Kernel, here};
+use crate::text::harmless_json;
 use crate::units::Bytes;
 
 const FILE: &str = "signals.log";
@@ -112,11 +113,10 @@ impl Journal {
 
     fn write(&self, event: Event<'_>) -> io::Result<()> {
         let Some(folder) = &self.folder else { return Ok(()) };
-        let mut line = serde_json::to_vec(&Line { at: Timestamp::now().to_string(), event })?;
-        line.push(b'\n');
+        let line = harmless_json(serde_json::to_string(&Line { at: Timestamp::now().to_string(), event })?) + "\n";
         // One call a line: lines of several programs do not mix.
         here::make_private_folder(folder)?;
-        here::append_to_private_file(&folder.join(FILE))?.write_all(&line)
+        here::append_to_private_file(&folder.join(FILE))?.write_all(line.as_bytes())
     }
 }
 

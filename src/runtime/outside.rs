@@ -24,6 +24,7 @@ use crate::gpu::ProcessKey;
 use crate::gpu::guard::Viewer;
 use crate::platform::{Kernel, SetPace, here};
 use crate::source::{Kind, SourceId};
+use crate::text::harmless_lines;
 
 /// Everything outside the app that an effect can reach.
 pub(super) struct Outside {
@@ -81,7 +82,8 @@ impl Outside {
                     let started = "in the demo it starts at once, as if pasted in the other pane";
                     self.wakes.tell(Msg::Copied(Ok(started)));
                 }
-                _ => clipboard::copy(text, self.wakes.clone()),
+                // What is copied is what the screen shows.
+                _ => clipboard::copy(harmless_lines(&text), self.wakes.clone()),
             },
             Effect::Keep(kept) => self.shelf.keep(*kept),
             Effect::WriteReport(text) => {

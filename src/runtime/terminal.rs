@@ -63,6 +63,9 @@ impl Screen {
     /// Takes the terminal again after another program used it, and forgets what was on it.
     pub fn retake(&mut self) -> io::Result<()> {
         self.shown = Shown::default();
+        // A shell may have set the terminal's modes while this program was stopped by a signal that can't be handled. Raw mode is
+        // believed to be on then, and would not be set again.
+        let _ = disable_raw_mode();
         enter()
     }
 }

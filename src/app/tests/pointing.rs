@@ -87,7 +87,7 @@ fn a_click_on_an_answer_is_heard_no_sooner_than_a_key() {
     session.press(KeyCode::Char('x'));
     assert!(session.model.question.is_some());
     click_on(&mut session, " y  terminate");
-    session.wait(READ);
+    session.wait(DELIBERATE);
     assert!(session.effects.iter().all(|effect| !matches!(effect, Effect::Signal(_))), "too early to be read");
     click_on(&mut session, "[y] terminate");
     session.wait(SETTLE);

