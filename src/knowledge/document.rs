@@ -19,7 +19,7 @@ pub(crate) fn is_document(log: &PastedLog) -> bool {
         && (has_head(text)
             || is_changelog(text)
             || !holds_traces(text, false) && is_program(text)
-            || !holds_traces(text, true) && (is_manual(text) || is_guide(text)))
+            || !holds_traces(text, true) && (is_manual(text) || is_guide(text) || are_release_notes(text)))
 }
 
 /// The lines of a text. A very long line is cut: no page has one.
@@ -61,6 +61,36 @@ fn is_manual(text: &str) -> bool {
 fn is_changelog(text: &str) -> bool {
     count(text, |line| shows("page_version", line)) >= 3
         && count(text, |line| line.starts_with("- ") || line.starts_with("* ")) >= 6
+}
+
+/// A list of changes, of which some quote what they mend.
+fn are_release_notes(text: &str) -> bool {
+    let changes = count(text, |line| shows("page_change", line));
+    changes >= 3 && changes * 3 >= count(text, is_listed)
+}
+
+fn is_listed(line: &str) -> bool {
+    ["- ", "* ", "+ ", "• "].iter().any(|mark| line.trim_start().starts_with(mark))
+}
+
+/// Whether the line is a change in a list of changes, or stands in the message of a commit.
+pub(crate) fn is_listed_change(log: &PastedLog, number: usize) -> bool {
+    let Some(line) = log.brief(number) else { return false };
+    let is_beside = |sign: &str| {
+        [number.saturating_sub(1), number.saturating_sub(2), number + 1, number + 2]
+            .into_iter()
+            .any(|near| log.brief(near).is_some_and(|line| shows(sign, line)))
+    };
+    shows("page_change", line) && (is_beside("page_change") || is_beside("page_changes"))
+        || is_listed(line) && stands_below(log, number, "page_changes", is_listed)
+        || shows("page_commits", line) && is_beside("page_commits")
+        || line.starts_with("    ") && stands_below(log, number, "page_commit", |line| line.starts_with("    "))
+}
+
+/// Whether such a line stands above, with only lines of the same kind and empty ones in between.
+fn stands_below(log: &PastedLog, number: usize, sign: &str, is_same: fn(&str) -> bool) -> bool {
+    let above = (number.saturating_sub(NEAR).max(1)..number).rev().filter_map(|near| log.brief(near));
+    above.into_iter().find(|line| !line.trim().is_empty() && !is_same(line)).is_some_and(|line| shows(sign, line))
 }
 
 fn is_guide(text: &str) -> bool {
