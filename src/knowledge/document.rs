@@ -19,7 +19,8 @@ pub(crate) fn is_document(log: &PastedLog) -> bool {
         && (has_head(text)
             || is_changelog(text)
             || !holds_traces(text, false) && is_program(text)
-            || !holds_traces(text, true) && (is_manual(text) || is_guide(text) || are_release_notes(text)))
+            || !holds_traces(text, true)
+                && (is_manual(text) || is_guide(text) || has_problems(text) || are_release_notes(text)))
 }
 
 /// The lines of a text. A very long line is cut: no page has one.
@@ -61,6 +62,11 @@ fn is_manual(text: &str) -> bool {
 fn is_changelog(text: &str) -> bool {
     count(text, |line| shows("page_version", line)) >= 3
         && count(text, |line| line.starts_with("- ") || line.starts_with("* ")) >= 6
+}
+
+/// A chapter about problems.
+fn has_problems(text: &str) -> bool {
+    lines(text).any(|line| shows("page_problems", line))
 }
 
 /// A list of changes, of which some quote what they mend.
@@ -189,6 +195,8 @@ mod tests {
             "<!--Copyright 2026 The Team.-->\n<!--\ntext\n-->\n# Memory\n\nMESSAGE\n",
             "# Troubleshooting\n\n## Memory\n\n```\nMESSAGE\n```\n\n- Lower the resolution\n- Use a quantized model\n- Start with a smaller one\n\n## Black images\n\nSet the flag.\n",
             "常见错误\n\nMESSAGE\n\n解决方案\n\n1. 减小批量大小\n\n2. 使用混合精度\n\n请使用 autocast\n\n3. 梯度检查点\n",
+            "app-1.104\n\n- NEW: Added --autofit\n- Fixed MESSAGE with two models\n- Tiles are used at once, no \"MESSAGE\" any more\n\nEdit: 1.104.1 - Fixed a crash\n",
+            "## Troubleshooting\n\n### `MESSAGE`\n\nClose other programs.\n",
             ".. _memory:\n\nMemory\n------\n\n.. code-block:: console\n\n   MESSAGE\n\nSee :ref:`flags`.\n",
             "# 1.2.0\n\n- MESSAGE is told\n- a\n\n# 1.1.0\n\n- b\n- c\n\n# 1.0.0\n\n- d\n- e\n",
             &format!("import os\n\n{}", function.repeat(7)),
@@ -228,6 +236,28 @@ mod tests {
         assert!(!at(run, stands_in_program));
         let traced = "  File \"a.py\", line 3, in f\n    return g(x)\n  out of memory\n  File \"a.py\", line 9, in g\n    return h(x)\n";
         assert!(!at(traced, stands_in_program));
+    }
+
+    #[test]
+    fn a_change_and_a_commit_quote_what_they_mend() {
+        let changes = [
+            "* Fix MESSAGE by @ada in https://example.org/pull/12\n* Bump tokio from 1.2 to 1.3 by @bob",
+            "### Fixed\n\n- MESSAGE when resuming\n- a typo",
+            "tool (1.2-3) unstable; urgency=medium\n\n  * Fix \"MESSAGE\" with large files\n  * Drop old flags",
+            "commit 3f2a1b0c9d8e\nAuthor: Ada <ada@example.org>\nDate:   Sat Feb 3\n\n    Fix MESSAGE in validation\n",
+            "3f2a1b0 (HEAD -> main) fix: MESSAGE on resume\n4f2a1b1 feat: a flag\n",
+        ];
+        for text in changes {
+            assert!(at(text, is_listed_change), "{text}");
+        }
+        let told = [
+            "- Updated the driver\n- Still: MESSAGE\n",
+            "Errors:\n  - MESSAGE\n  - job 3 failed\n",
+            "    MESSAGE\n    at step 3\n",
+        ];
+        for text in told {
+            assert!(!at(text, is_listed_change), "{text}");
+        }
     }
 
     #[test]

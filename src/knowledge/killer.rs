@@ -19,3 +19,24 @@ fn reach(entry: &Entry, line: usize) -> Option<(usize, usize)> {
     let (above, below) = entry.explains_kills?;
     Some((line.saturating_sub(above), line.saturating_add(below)))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::knowledge::KnowledgeBase;
+    use crate::knowledge::diagnosis::Oom;
+    use crate::log::PastedLog;
+
+    #[test]
+    fn a_kill_is_explained_only_near_the_word_of_who_did_it() {
+        let base = KnowledgeBase::built_in().unwrap();
+        let stop = "systemd[1]: a.service: State 'stop-sigterm' timed out. Killing.\n";
+        let kill = "systemd[1]: a.service: Main process exited, code=killed, status=9/KILL\n";
+        let answer = |log: String| base.diagnose(&PastedLog::new(log), None).oom;
+        assert_eq!(answer(kill.to_owned()), Oom::Maybe);
+        assert_eq!(answer(format!("{stop}{kill}")), Oom::No);
+        let work = "systemd[1]: Started a.service.\n".repeat(50);
+        assert_eq!(answer(format!("{stop}{kill}{work}{kill}")), Oom::Maybe, "the second one is another kill");
+        let memory = "kernel: Out of memory: Killed process 81 (a) total-vm:9kB, anon-rss:8kB, file-rss:0kB\n";
+        assert_eq!(answer(format!("{memory}{stop}{kill}")), Oom::Yes);
+    }
+}

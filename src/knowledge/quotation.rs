@@ -94,7 +94,7 @@ impl<'l> Quotations<'l> {
 /// The answers that are the same for all messages in a line, or in its part between two printed line ends.
 #[derive(Clone, Copy)]
 struct Part {
-    /// The line is a page's heading, names a symptom or a test, or belongs to a form.
+    /// The line is a page's heading, names a symptom or a test, or belongs to a form or a manual.
     is_of_a_page: bool,
     /// The line is source code.
     is_source: bool,
@@ -105,7 +105,9 @@ impl Part {
         effort::count(line.len());
         Part {
             is_of_a_page: is_heading(line)
-                || ["quoted_symptom", "quoted_test", "quoted_form"].into_iter().any(|sign| shows(sign, line)),
+                || ["quoted_symptom", "quoted_test", "quoted_form", "quoted_listed"]
+                    .into_iter()
+                    .any(|sign| shows(sign, line)),
             is_source: is_source(line) && !looks_like_output(line),
         }
     }
@@ -334,6 +336,13 @@ mod tests {
             "1. Out of memory while quantising: This can be addressed by a shorter calibration",
             "Cómo solucionar el error CUDA out of memory",
             "Fix CUDA out of memory in ten steps",
+            "tests/test_oom.py::test_cuda_out_of_memory PASSED [ 10%]",
+            "ok 1 - reports CUDA out of memory",
+            " 1/2 Test #12: cuda_out_of_memory ...............   Passed    0.10 sec",
+            "[       OK ] Alloc.CUDA out of memory (3 ms)",
+            "- [ ] I have read the FAQ on CUDA out of memory",
+            "[RESOLVED] CUDA out of memory on node 3",
+            "  --retry N     retry N times after CUDA out of memory",
             "It typically appears as \"CUDA error: out of memory\" where the batch is large",
             "### RuntimeError: \\[worker\\] CUDA error: out of memory",
             "#. Error message \"RuntimeError: CUDA out of memory.\" was printed in logs.",

@@ -254,6 +254,9 @@ fn finding<'a>(entry: &'a Entry, log: &PastedLog, hits: &[Hit], index: usize) ->
         if let Some(recovered) = entry.recovered.iter().find(|recovered| applies(recovered, log, &hit)) {
             (oom, is_recovered) = (Oom::Maybe, true);
             remark = Some(recovered.because.clone());
+        } else if goes_on(log, &hit) {
+            (oom, is_recovered) = (Oom::Maybe, true);
+            remark = Some("The line itself says that the program went on.".into());
         } else if figures.absurd {
             oom = Oom::Maybe;
             remark = Some("The size it asked for is one that no machine could have: more likely a bug or a broken file than too little memory.".into());
@@ -272,6 +275,14 @@ fn finding<'a>(entry: &'a Entry, log: &PastedLog, hits: &[Hit], index: usize) ->
         }
     }
     Finding { entry, last: hit.line, hit, oom, figures, remark, recovered: is_recovered }
+}
+
+/// Whether the message's own line says that the program goes on.
+fn goes_on(log: &PastedLog, hit: &Hit) -> bool {
+    let Some((line, start)) = log.slice_around(hit.line, hit.column) else { return false };
+    let rest = line.get(hit.column.saturating_sub(start)..).unwrap_or_default();
+    effort::count(rest.len());
+    shows("goes_on", rest)
 }
 
 fn applies(recovered: &Recovered, log: &PastedLog, hit: &Hit) -> bool {

@@ -223,6 +223,16 @@ mod tests {
     }
 
     #[test]
+    fn the_column_with_the_statement_is_dropped() {
+        let view = joined(&[
+            (1, "ERROR    CUDA out of memory. Tried to allocate 3.21 GiB (GPU 0; 8.00 GiB total    gui.py:638"),
+            (2, "         capacity; 5.47 GiB already allocated"),
+        ]);
+        assert!(view.text().contains("8.00 GiB total capacity; 5.47 GiB already allocated"), "{}", view.text());
+        assert_eq!(before_place("see  notes.py"), "see  notes.py");
+    }
+
+    #[test]
     fn numbers_on_two_lines_stay_two() {
         let view = joined(&[(1, "ggml_gallocr: failed to allocate CUDA0 size 12"), (2, "2026-11-20 next")]);
         assert!(view.text().contains("size 12 2026"));
