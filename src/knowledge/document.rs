@@ -72,7 +72,7 @@ fn has_problems(text: &str) -> bool {
 /// A list of changes, of which some quote what they mend.
 fn are_release_notes(text: &str) -> bool {
     let changes = count(text, |line| shows("page_change", line));
-    changes >= 3 && changes * 3 >= count(text, is_listed)
+    changes >= 3 && changes * 3 >= count(text, is_listed) && lines(text).any(|line| shows("page_release", line))
 }
 
 fn is_listed(line: &str) -> bool {
@@ -215,6 +215,8 @@ mod tests {
             "# load\n# 2026-02-03 10:11:12 MESSAGE\n# Reduce it\n# Use less\n# Try more\n# Set it\n",
             "import torch\nmodel = make()\nmodel.cuda()\nMESSAGE\n",
             "llama_context: n_ctx = 4096\nllama_context: n_batch = 512\nMESSAGE\n",
+            "- Updated the driver\n- Changed the batch size\n- Added swap\n\nMESSAGE\n",
+            "MESSAGE\n\nTroubleshooting:\n- lower the batch size\n",
             "---\nMESSAGE\n---\n",
         ];
         for text in reports {

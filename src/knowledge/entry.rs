@@ -69,8 +69,8 @@ pub struct Entry {
     /// Whether many programs print such messages: whose code prints this one follows from what `prints` says in
     /// `knowledge/programs.ron`, or from a name before the message. `raised_by` applies where neither shows.
     pub anyones: bool,
-    /// Whether it shows only that a process was killed, not by whom: nothing is left of it where an entry with
-    /// `explains_kills` names who did it (`src/knowledge/killer.rs`).
+    /// Whether it shows only that a process was killed. It does not count where an entry with `explains_kills` names the
+    /// sender of the signal (`src/knowledge/killer.rs`).
     pub bare_kill: bool,
     /// Set where the message says who kills a process and why, other than for memory: how many lines above and below it
     /// that process's end may stand.

@@ -215,7 +215,7 @@ fn explains(cause: &Finding, consequence: &Finding) -> bool {
         || cause.entry.id != consequence.entry.id
             && cause.entry.masks(consequence.entry)
             && (consequence.oom != Oom::Yes
-                || !cause.recovered && (cause.oom == Oom::Yes || consequence.last <= cause.last + CAUGHT))
+                || !cause.recovered && (cause.entry.oom != Oom::Maybe || consequence.last <= cause.last + CAUGHT))
 }
 
 /// One finding per entry: the first hit that the program did not recover from, else the first hit. An impossible size
