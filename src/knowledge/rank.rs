@@ -254,7 +254,7 @@ fn finding<'a>(entry: &'a Entry, log: &PastedLog, hits: &[Hit], index: usize) ->
         if let Some(recovered) = entry.recovered.iter().find(|recovered| applies(recovered, log, &hit)) {
             (oom, is_recovered) = (Oom::Maybe, true);
             remark = Some(recovered.because.clone());
-        } else if goes_on(log, &hit) {
+        } else if entry.memory != Some(MemoryKind::KvCache) && goes_on(log, &hit) {
             (oom, is_recovered) = (Oom::Maybe, true);
             remark = Some("The line itself says that the program went on.".into());
         } else if figures.absurd {
@@ -277,7 +277,8 @@ fn finding<'a>(entry: &'a Entry, log: &PastedLog, hits: &[Hit], index: usize) ->
     Finding { entry, last: hit.line, hit, oom, figures, remark, recovered: is_recovered }
 }
 
-/// Whether the message's own line says that the program goes on.
+/// Whether the message's own line says that the program goes on. (llama.cpp says so of a full KV cache, too, until its
+/// batch cannot be made smaller.)
 fn goes_on(log: &PastedLog, hit: &Hit) -> bool {
     let Some((line, start)) = log.slice_around(hit.line, hit.column) else { return false };
     let rest = line.get(hit.column.saturating_sub(start)..).unwrap_or_default();
@@ -365,18 +366,27 @@ fn answer(
     }
 }
 
-/// Whether one of the figures is of the memory itself, and not of the limit or the process alone.
+/// Whether the message has figures of memory.
 fn says_how_much(facts: &Facts) -> bool {
-    [facts.requested_bytes, facts.total_bytes, facts.free_bytes, facts.allocated_bytes].iter().any(Option::is_some)
+    let figures = [
+        facts.requested_bytes,
+        facts.total_bytes,
+        facts.free_bytes,
+        facts.allocated_bytes,
+        facts.limit_bytes,
+        facts.process_bytes,
+    ];
+    figures.iter().any(Option::is_some)
 }
 
 /// Whether the other message is the same failure as the leading one, told by another program or library: the figures that
 /// the leading one lacks are in it.
 fn is_same_failure(leading: &Finding, other: &Finding) -> bool {
     other.oom == Oom::Yes
+        && !other.entry.fallback
         && other.entry.memory == leading.entry.memory
         && leading.entry.masks(other.entry)
-        && other.hit.line.abs_diff(leading.hit.line) <= TOLD_AGAIN
+        && (1..=TOLD_AGAIN).contains(&other.hit.line.abs_diff(leading.hit.line))
 }
 
 /// Whose code printed the message, and what the person ran.
