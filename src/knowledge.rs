@@ -12,6 +12,7 @@ pub(crate) mod figures;
 pub(crate) mod first_failure;
 pub mod fix;
 pub(crate) mod guide;
+mod killer;
 mod kinds;
 mod launcher;
 pub mod limit;

@@ -19,7 +19,8 @@ pub(crate) fn is_document(log: &PastedLog) -> bool {
         && (has_head(text)
             || is_changelog(text)
             || !holds_traces(text, false) && is_program(text)
-            || !holds_traces(text, true) && (is_manual(text) || is_guide(text)))
+            || !holds_traces(text, true)
+                && (is_manual(text) || is_guide(text) || has_problems(text) || are_release_notes(text)))
 }
 
 /// The lines of a text. A very long line is cut: no page has one.
@@ -61,6 +62,41 @@ fn is_manual(text: &str) -> bool {
 fn is_changelog(text: &str) -> bool {
     count(text, |line| shows("page_version", line)) >= 3
         && count(text, |line| line.starts_with("- ") || line.starts_with("* ")) >= 6
+}
+
+/// A chapter about problems.
+fn has_problems(text: &str) -> bool {
+    lines(text).any(|line| shows("page_problems", line))
+}
+
+/// A list of changes, of which some quote what they mend.
+fn are_release_notes(text: &str) -> bool {
+    let changes = count(text, |line| shows("page_change", line));
+    changes >= 3 && changes * 3 >= count(text, is_listed) && lines(text).any(|line| shows("page_release", line))
+}
+
+fn is_listed(line: &str) -> bool {
+    ["- ", "* ", "+ ", "• "].iter().any(|mark| line.trim_start().starts_with(mark))
+}
+
+/// Whether the line is a change in a list of changes, or stands in the message of a commit.
+pub(crate) fn is_listed_change(log: &PastedLog, number: usize) -> bool {
+    let Some(line) = log.brief(number) else { return false };
+    let is_beside = |sign: &str| {
+        [number.saturating_sub(1), number.saturating_sub(2), number + 1, number + 2]
+            .into_iter()
+            .any(|near| log.brief(near).is_some_and(|line| shows(sign, line)))
+    };
+    shows("page_change", line) && (is_beside("page_change") || is_beside("page_changes"))
+        || is_listed(line) && stands_below(log, number, "page_changes", is_listed)
+        || shows("page_commits", line) && is_beside("page_commits")
+        || line.starts_with("    ") && stands_below(log, number, "page_commit", |line| line.starts_with("    "))
+}
+
+/// Whether such a line stands above, with only lines of the same kind and empty ones in between.
+fn stands_below(log: &PastedLog, number: usize, sign: &str, is_same: fn(&str) -> bool) -> bool {
+    let above = (number.saturating_sub(NEAR).max(1)..number).rev().filter_map(|near| log.brief(near));
+    above.into_iter().find(|line| !line.trim().is_empty() && !is_same(line)).is_some_and(|line| shows(sign, line))
 }
 
 fn is_guide(text: &str) -> bool {
@@ -159,6 +195,8 @@ mod tests {
             "<!--Copyright 2026 The Team.-->\n<!--\ntext\n-->\n# Memory\n\nMESSAGE\n",
             "# Troubleshooting\n\n## Memory\n\n```\nMESSAGE\n```\n\n- Lower the resolution\n- Use a quantized model\n- Start with a smaller one\n\n## Black images\n\nSet the flag.\n",
             "常见错误\n\nMESSAGE\n\n解决方案\n\n1. 减小批量大小\n\n2. 使用混合精度\n\n请使用 autocast\n\n3. 梯度检查点\n",
+            "app-1.104\n\n- NEW: Added --autofit\n- Fixed MESSAGE with two models\n- Tiles are used at once, no \"MESSAGE\" any more\n\nEdit: 1.104.1 - Fixed a crash\n",
+            "## Troubleshooting\n\n### `MESSAGE`\n\nClose other programs.\n",
             ".. _memory:\n\nMemory\n------\n\n.. code-block:: console\n\n   MESSAGE\n\nSee :ref:`flags`.\n",
             "# 1.2.0\n\n- MESSAGE is told\n- a\n\n# 1.1.0\n\n- b\n- c\n\n# 1.0.0\n\n- d\n- e\n",
             &format!("import os\n\n{}", function.repeat(7)),
@@ -177,6 +215,8 @@ mod tests {
             "# load\n# 2026-02-03 10:11:12 MESSAGE\n# Reduce it\n# Use less\n# Try more\n# Set it\n",
             "import torch\nmodel = make()\nmodel.cuda()\nMESSAGE\n",
             "llama_context: n_ctx = 4096\nllama_context: n_batch = 512\nMESSAGE\n",
+            "- Updated the driver\n- Changed the batch size\n- Added swap\n\nMESSAGE\n",
+            "MESSAGE\n\nTroubleshooting:\n- lower the batch size\n",
             "---\nMESSAGE\n---\n",
         ];
         for text in reports {
@@ -198,6 +238,28 @@ mod tests {
         assert!(!at(run, stands_in_program));
         let traced = "  File \"a.py\", line 3, in f\n    return g(x)\n  out of memory\n  File \"a.py\", line 9, in g\n    return h(x)\n";
         assert!(!at(traced, stands_in_program));
+    }
+
+    #[test]
+    fn a_change_and_a_commit_quote_what_they_mend() {
+        let changes = [
+            "* Fix MESSAGE by @ada in https://example.org/pull/12\n* Bump tokio from 1.2 to 1.3 by @bob",
+            "### Fixed\n\n- MESSAGE when resuming\n- a typo",
+            "tool (1.2-3) unstable; urgency=medium\n\n  * Fix \"MESSAGE\" with large files\n  * Drop old flags",
+            "commit 3f2a1b0c9d8e\nAuthor: Ada <ada@example.org>\nDate:   Sat Feb 3\n\n    Fix MESSAGE in validation\n",
+            "3f2a1b0 (HEAD -> main) fix: MESSAGE on resume\n4f2a1b1 feat: a flag\n",
+        ];
+        for text in changes {
+            assert!(at(text, is_listed_change), "{text}");
+        }
+        let told = [
+            "- Updated the driver\n- Still: MESSAGE\n",
+            "Errors:\n  - MESSAGE\n  - job 3 failed\n",
+            "    MESSAGE\n    at step 3\n",
+        ];
+        for text in told {
+            assert!(!at(text, is_listed_change), "{text}");
+        }
     }
 
     #[test]

@@ -69,6 +69,12 @@ pub struct Entry {
     /// Whether many programs print such messages: whose code prints this one follows from what `prints` says in
     /// `knowledge/programs.ron`, or from a name before the message. `raised_by` applies where neither shows.
     pub anyones: bool,
+    /// Whether it shows only that a process was killed. It does not count where an entry with `explains_kills` names the
+    /// sender of the signal (`src/knowledge/killer.rs`).
+    pub bare_kill: bool,
+    /// Set where the message says who kills a process and why, other than for memory: how many lines above and below it
+    /// that process's end may stand.
+    pub explains_kills: Option<(usize, usize)>,
     /// What shows that the program recovered from the failure: the answer becomes "maybe".
     pub recovered: Vec<Recovered>,
     /// Why this is "maybe" or "no", in a sentence.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::document::{continues_prose, stands_in_program};
+use super::document::{continues_prose, is_listed_change, stands_in_program};
 use super::pattern::shows;
 use crate::effort;
 use crate::log::PastedLog;
@@ -76,6 +76,8 @@ impl<'l> Quotations<'l> {
                 || is_comment(line) && is_beside_statement(log, number)
                 || is_listed(log, number, line)
                 || is_explained(log, number)
+                || is_in_alert_rule(log, number, line)
+                || is_listed_change(log, number)
                 || stands_in_program(log, number)
                 || continues_prose(log, number)
         });
@@ -92,7 +94,7 @@ impl<'l> Quotations<'l> {
 /// The answers that are the same for all messages in a line, or in its part between two printed line ends.
 #[derive(Clone, Copy)]
 struct Part {
-    /// The line is a page's heading or names a symptom.
+    /// The line is a page's heading, names a symptom or a test, or belongs to a form or a manual.
     is_of_a_page: bool,
     /// The line is source code.
     is_source: bool,
@@ -102,7 +104,10 @@ impl Part {
     fn of(line: &str) -> Part {
         effort::count(line.len());
         Part {
-            is_of_a_page: is_heading(line) || shows("quoted_symptom", line),
+            is_of_a_page: is_heading(line)
+                || ["quoted_symptom", "quoted_test", "quoted_form", "quoted_listed"]
+                    .into_iter()
+                    .any(|sign| shows(sign, line)),
             is_source: is_source(line) && !looks_like_output(line),
         }
     }
@@ -189,6 +194,18 @@ fn is_comment(line: &str) -> bool {
 fn is_explained(log: &PastedLog, number: usize) -> bool {
     let next = (number + 1..=number + 4).filter_map(|near| log.brief(near)).find(|line| !line.trim().is_empty());
     next.is_some_and(|line| shows("quoted_means", line))
+}
+
+/// A rule that watches for such a failure, with what it says when it fires.
+fn is_in_alert_rule(log: &PastedLog, number: usize, line: &str) -> bool {
+    let is_member = line.trim_start().trim_start_matches("- ").split_once(':').is_some_and(|(key, _)| is_key(key));
+    let near = number.saturating_sub(NEAR).max(1)..=number + NEAR;
+    is_member
+        && near.into_iter().filter(|near| log.brief(*near).is_some_and(|line| shows("quoted_rule", line))).count() >= 2
+}
+
+fn is_key(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_lowercase() || c == '_')
 }
 
 /// A table's row whose other cell explains the message.
@@ -290,6 +307,13 @@ mod tests {
     fn source_and_prose_quote() {
         let quoted = [
             "## CUDA out of memory",
+            "tests/test_oom.py::test_cuda_out_of_memory PASSED [ 10%]",
+            "ok 1 - reports CUDA out of memory",
+            " 1/2 Test #12: cuda_out_of_memory ...............   Passed    0.10 sec",
+            "[       OK ] Alloc.CUDA out of memory (3 ms)",
+            "- [ ] I have read the FAQ on CUDA out of memory",
+            "[RESOLVED] CUDA out of memory on node 3",
+            "  --retry N     retry N times after CUDA out of memory",
             r#"--> 444     raise RuntimeError("Insufficient VRAM for model")"#,
             "    except torch.cuda.OutOfMemoryError as e: # CUDA out of memory",
             r#"+    log_debug("Memory pressure for %s is greater","#,

@@ -8,6 +8,7 @@ use super::entry::{Entry, Recovered, Tells};
 use super::facts::Facts;
 use super::figures::{self, Figures};
 use super::first_failure::{FirstFailure, Others, Ranks};
+use super::killer;
 use super::limit::{self, Limit};
 use super::matching::Hit;
 use super::own_name;
@@ -24,6 +25,9 @@ use crate::log::{PastedLog, View, beside};
 
 /// How many lines above its message a headline may stand.
 const HEADLINE: usize = 4;
+
+/// How many lines apart two messages of one failure may stand: a traceback is between them.
+const TOLD_AGAIN: usize = 60;
 
 /// How many ranks' failures are read.
 const RANKS: usize = 64;
@@ -47,6 +51,8 @@ struct Finding<'a> {
     remark: Option<String>,
     /// Whether the program recovered from it.
     recovered: bool,
+    /// The last line with one of the entry's messages.
+    last: usize,
 }
 
 /// Puts the hits in order and reads the leading one.
@@ -58,8 +64,10 @@ pub(crate) fn diagnosis(
     ranks: Option<&Ranks>,
     now: Option<&jiff::Zoned>,
 ) -> Diagnosis {
+    let all = hits;
+    let hits = killer::unexplained(entries, &all);
     let mut findings = findings(entries, log, &hits);
-    withhold_fallbacks(&mut findings, entries, &hits);
+    withhold_fallbacks(&mut findings, entries, &all);
     let masked: Vec<bool> = findings.iter().map(|one| findings.iter().any(|other| explains(other, one))).collect();
     let mut order: Vec<(bool, Finding)> = masked.into_iter().zip(findings).collect();
     order.sort_by_key(|(is_masked, finding)| {
@@ -185,20 +193,28 @@ fn withhold_fallbacks(findings: &mut Vec<Finding>, entries: &[Entry], hits: &[Hi
     let is_known_failure = findings.iter().any(|one| !one.entry.fallback && one.entry.oom == Oom::Yes);
     findings.retain(|one| {
         let mut near = hits.iter().filter(|hit| hit.line.abs_diff(one.hit.line) <= NEAR);
-        // What only follows a failure explains nothing.
-        let recognizes =
-            |hit: &Hit| entries.get(hit.entry).is_some_and(|entry| !entry.fallback && !one.entry.masks(entry));
+        // What only follows a failure explains nothing, nor does who killed another process.
+        let recognizes = |hit: &Hit| {
+            entries
+                .get(hit.entry)
+                .is_some_and(|entry| !entry.fallback && entry.explains_kills.is_none() && !one.entry.masks(entry))
+        };
         !one.entry.fallback || !is_known_failure && !near.any(recognizes)
     });
 }
 
-/// Whether the first failure is the cause of the second. One that the program recovered from causes nothing.
+/// How many lines below its own message a program that went on may still print the failure that it caught.
+const CAUGHT: usize = 8;
+
+/// Whether the first failure is the cause of the second. One that the program recovered from causes nothing, and one that
+/// may have ended nothing explains no failure that came later.
 fn explains(cause: &Finding, consequence: &Finding) -> bool {
     let refined = cause.entry.refines.contains(&consequence.entry.id) && cause.hit.line == consequence.hit.line;
     refined
         || cause.entry.id != consequence.entry.id
             && cause.entry.masks(consequence.entry)
-            && (!cause.recovered || consequence.oom != Oom::Yes)
+            && (consequence.oom != Oom::Yes
+                || !cause.recovered && (cause.entry.oom != Oom::Maybe || consequence.last <= cause.last + CAUGHT))
 }
 
 /// One finding per entry: the first hit that the program did not recover from, else the first hit. An impossible size
@@ -207,8 +223,11 @@ fn findings<'a>(entries: &'a [Entry], log: &PastedLog, hits: &[Hit]) -> Vec<Find
     let mut findings: Vec<Finding<'a>> = Vec::new();
     for (index, hit) in hits.iter().enumerate() {
         let Some(entry) = entries.get(hit.entry) else { continue };
-        if findings.last().is_some_and(|last| last.hit.entry == hit.entry && !last.recovered) {
-            continue;
+        if let Some(last) = findings.last_mut().filter(|last| last.hit.entry == hit.entry) {
+            last.last = hit.line;
+            if !last.recovered {
+                continue;
+            }
         }
         let finding = finding(entry, log, hits, index);
         match findings.last_mut() {
@@ -234,6 +253,9 @@ fn finding<'a>(entry: &'a Entry, log: &PastedLog, hits: &[Hit], index: usize) ->
         if let Some(recovered) = entry.recovered.iter().find(|recovered| applies(recovered, log, &hit)) {
             (oom, is_recovered) = (Oom::Maybe, true);
             remark = Some(recovered.because.clone());
+        } else if entry.memory != Some(MemoryKind::KvCache) && goes_on(log, &hit) {
+            (oom, is_recovered) = (Oom::Maybe, true);
+            remark = Some("The line itself says that the program went on.".into());
         } else if figures.absurd {
             oom = Oom::Maybe;
             remark = Some("The size it asked for is one that no machine could have: more likely a bug or a broken file than too little memory.".into());
@@ -251,7 +273,16 @@ fn finding<'a>(entry: &'a Entry, log: &PastedLog, hits: &[Hit], index: usize) ->
             figures.complete_from(figures::read(entry, log, hits, at));
         }
     }
-    Finding { entry, hit, oom, figures, remark, recovered: is_recovered }
+    Finding { entry, last: hit.line, hit, oom, figures, remark, recovered: is_recovered }
+}
+
+/// Whether the message's own line says that the program goes on. (llama.cpp says so of a full KV cache, too, until its
+/// batch cannot be made smaller.)
+fn goes_on(log: &PastedLog, hit: &Hit) -> bool {
+    let Some((line, start)) = log.slice_around(hit.line, hit.column) else { return false };
+    let rest = line.get(hit.column.saturating_sub(start)..).unwrap_or_default();
+    effort::count(rest.len());
+    shows("goes_on", rest)
 }
 
 fn applies(recovered: &Recovered, log: &PastedLog, hit: &Hit) -> bool {
@@ -296,6 +327,12 @@ fn answer(
     }
     if facts.exit_code.is_none() && leading.oom != Oom::No {
         facts.exit_code = figures::exit_code(log, hit.line);
+    }
+    if !says_how_much(&facts) {
+        for other in order.iter().map(|(_, other)| other).filter(|other| is_same_failure(leading, other)) {
+            facts.complete_from(&other.figures.facts);
+            places.extend(other.figures.places.iter().cloned());
+        }
     }
     let discarded = facts.discard_impossible();
     places.retain(|place| !discarded.contains(&place.key));
@@ -343,6 +380,29 @@ fn answer(
         run: Run { stage, told: tells.and_then(|tells| tells.cause).or(limit.map(|limit| limit.cause)), limit, ..run },
         ..Diagnosis::default()
     }
+}
+
+/// Whether the message has figures of memory.
+fn says_how_much(facts: &Facts) -> bool {
+    let figures = [
+        facts.requested_bytes,
+        facts.total_bytes,
+        facts.free_bytes,
+        facts.allocated_bytes,
+        facts.limit_bytes,
+        facts.process_bytes,
+    ];
+    figures.iter().any(Option::is_some)
+}
+
+/// Whether the other message is the same failure as the leading one, told by another program or library: the figures that
+/// the leading one lacks are in it.
+fn is_same_failure(leading: &Finding, other: &Finding) -> bool {
+    other.oom == Oom::Yes
+        && !other.entry.fallback
+        && other.entry.memory == leading.entry.memory
+        && leading.entry.masks(other.entry)
+        && (1..=TOLD_AGAIN).contains(&other.hit.line.abs_diff(leading.hit.line))
 }
 
 /// Whose code printed the message, and what the person ran.

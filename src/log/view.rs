@@ -179,10 +179,23 @@ fn beginning<'l>(line: &Excerpt<'l>) -> &'l str {
     line.parts().next().map_or("", |(_, text)| text)
 }
 
+/// The line without the column at its end in which rich names the statement that logged it: `  gui.py:638`.
+fn before_place(line: &str) -> &str {
+    let Some((text, place)) = line.rsplit_once("  ") else { return line };
+    let is_place = place.trim_start().rsplit_once(".py:").is_some_and(|(name, number)| {
+        let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        !name.is_empty()
+            && name.chars().all(is_of_name)
+            && !number.is_empty()
+            && number.bytes().all(|b| b.is_ascii_digit())
+    });
+    if is_place { text.trim_end() } else { line }
+}
+
 /// What stands between a box's borders, and where it begins; the whole line where there is no box.
 fn inside_box(line: &str) -> (usize, &str) {
     const BORDER: [char; 4] = ['│', '┃', '║', '╎'];
-    let trimmed = line.trim_end();
+    let trimmed = before_place(line.trim_end());
     let unframed = trimmed.trim_end_matches(BORDER).trim_end();
     let Some(inner) = unframed.trim_start().strip_prefix(BORDER) else { return (0, unframed) };
     let inner = inner.trim_start();
@@ -207,6 +220,17 @@ mod tests {
         assert_eq!(view.locate(46), Some((4, 0)));
         assert_eq!(view.span(43..51), Some((3, 43..46)));
         assert_eq!(view.start_of(4), Some(46));
+    }
+
+    #[test]
+    fn the_column_with_the_statement_is_dropped() {
+        let view = joined(&[
+            (1, "ERROR    CUDA out of memory. Tried to allocate 3.21 GiB (GPU 0; 8.00 GiB total    gui.py:638"),
+            (2, "         capacity; 5.47 GiB already allocated"),
+        ]);
+        let words: Vec<&str> = view.text().split_whitespace().collect();
+        assert!(words.join(" ").contains("8.00 GiB total capacity; 5.47 GiB already allocated"), "{words:?}");
+        assert_eq!(before_place("see  notes.py"), "see  notes.py");
     }
 
     #[test]

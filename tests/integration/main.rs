@@ -14,6 +14,7 @@
 )]
 
 mod adversity;
+mod answers;
 mod circles;
 mod cli;
 mod corrections;
