@@ -236,7 +236,9 @@ impl Question {
     fn settle(&self, at: Duration) -> Duration {
         let (_, settle) = self.times();
         let thought = self.since().map_or(Duration::ZERO, |since| at.saturating_sub(since));
-        let may_be_typed = matches!(self.asked, Asked::End(..) | Asked::Release(..) | Asked::RunAgain(_));
+        // A PID is no text that somebody types by chance.
+        let may_be_typed = matches!(self.asked, Asked::End(..) | Asked::Release(..) | Asked::RunAgain(_))
+            && self.wants_pid().is_none();
         if may_be_typed && thought < DELIBERATE { settle.max(thought * 4 / 3) } else { settle }
     }
 

@@ -201,7 +201,7 @@ impl Session {
 
     /// Waits until what is asked can be answered.
     pub(crate) fn read(&mut self) {
-        self.wait(DELIBERATE);
+        self.wait(READ);
     }
 
     /// Presses a key as a person does: alone, and where something is asked, once it can be answered.
@@ -214,7 +214,7 @@ impl Session {
             (None, _) => (ms(450), ms(30)),
         };
         self.wait(before);
-        if before == gate::APART_FROM_ENTER
+        if before >= DELIBERATE
             && let Some(snapshot) = self.model.home().latest.as_deref().cloned()
         {
             // Readings go on meanwhile.

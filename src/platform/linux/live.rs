@@ -20,7 +20,7 @@ const MOST_BYTES: u64 = 64 << 20;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LiveError {
     /// The deadline passed: a driver call hangs. The child was killed.
-    #[error("driver does not answer: no reading within {} s, so a GPU or the driver is stuck; `sudo dmesg | grep -i nvrm` may say why, and a reboot ends it", DEADLINE.as_secs())]
+    #[error("driver does not answer: no reading within {} s, so it is slow to start or stuck. `oomdoctor` alone waits for it; `sudo dmesg | grep -i nvrm` says whether a GPU is stuck", DEADLINE.as_secs())]
     DriverDoesNotAnswer,
     /// The child could not be started or read.
     #[error("the sampler could not be run: {0}")]

@@ -85,8 +85,12 @@ fn make_folder_for(user: u32, folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder.parent().unwrap_or(folder))?;
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            let own = fs::symlink_metadata(folder)?.uid() == user && fs::metadata(folder)?.uid() == user;
-            own.then_some(()).ok_or_else(|| refused(folder, "belongs to another user"))
+            let there = fs::metadata(folder)?;
+            if fs::symlink_metadata(folder)?.uid() != user || there.uid() != user {
+                return Err(refused(folder, "belongs to another user"));
+            }
+            // Whoever may write into it could put a link where a file of ours goes.
+            if there.mode() & 0o022 == 0 { Ok(()) } else { fs::set_permissions(folder, Permissions::from_mode(0o700)) }
         }
         made => made,
     }
@@ -207,6 +211,9 @@ mod tests {
             append_to_private_file(&path).unwrap();
         }
         assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+        fs::set_permissions(path.parent().unwrap(), Permissions::from_mode(0o777)).unwrap();
+        make_private_folder(path.parent().unwrap()).unwrap();
+        assert_eq!(mode(path.parent().unwrap()), 0o700, "one that others may write into is closed to them");
     }
 
     #[test]

@@ -30,6 +30,15 @@ fn secrets_go_and_their_names_stay() {
         ("MY_TOKEN=x SSH_KEY=\"y z\" python t.py", "MY_TOKEN=[redacted] SSH_KEY=[redacted] python t.py"),
         ("{\"api_key\": \"abc\", \"n\": 1}", "{\"api_key\": [redacted], \"n\": 1}"),
         ("password: hunter2", "password: [redacted]"),
+        ("mot de passe: hunter2", "mot de passe: [redacted]"),
+        (
+            "headers [('Authorization', 'Token abc123def'), ('X', '1')]",
+            "headers [('Authorization', 'Token [redacted]'), ('X', '1')]",
+        ),
+        ("key 01234567-89ab-cdef-0123-456789abcdef:0123456789abcdef0123456789abcdef", "key [redacted]"),
+        ("key 0123456789abcdef0123456789abcdef-01234567-89abcdef.", "key [redacted]."),
+        ("key 0123456789abcdef0123456789abcdef.AbCdEfGh12345678,", "key [redacted],"),
+        ("key ms-01234567-89ab-cdef-0123-456789abcdef", "key [redacted]"),
         ("GET /v1?access_token=abc&n=1", "GET /v1?access_token=[redacted]&n=1"),
         ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc-DEF_1", "[redacted]"),
     ] {
