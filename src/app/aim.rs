@@ -109,12 +109,12 @@ impl Model {
         row.map_or(key.pid.to_string(), |row| format!("{} {}", short_name(row), row.pid))
     }
 
-    /// The largest process that is the viewer's own, may be signalled and was seen idle: the only kind that is
+    /// The largest process of these rows that is the viewer's own, may be signalled and was seen idle: the only kind that is
     /// suggested without a log.
-    pub fn largest_idle(&self) -> Option<Row<'_>> {
-        let rows = self.rows().into_iter().filter(|row| row.process.kind != ProcessKind::Unlisted);
+    pub(super) fn largest_idle<'a>(&self, rows: &[Row<'a>]) -> Option<Row<'a>> {
+        let rows = rows.iter().filter(|row| row.process.kind != ProcessKind::Unlisted);
         // A worker ends with its launcher, not alone.
-        let mut rows: Vec<Row<'_>> = rows.filter(|row| row.stands != Stands::Worker).collect();
+        let mut rows: Vec<Row<'a>> = rows.filter(|row| row.stands != Stands::Worker).copied().collect();
         // The largest first: whether one may be signaled costs more to find out than its size.
         rows.sort_by_key(|row| row.process.used_bytes.value());
         rows.into_iter().rev().find(|row| self.is_idle_and_yours(row))

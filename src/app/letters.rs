@@ -1,7 +1,7 @@
 //! Owns the letter of each process, by which a person finds it in the bar of its GPU and in the list: its initial, else the
 //! next free letter, the same as long as it lives.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::gpu::{GpuProcess, ProcessKey, Snapshot};
 use crate::units::Bytes;
@@ -20,26 +20,39 @@ impl Letters {
     /// Gives a letter to each process that is large enough, and takes those of processes that are gone.
     pub fn follow(&mut self, snapshot: &Snapshot) {
         self.0.retain(|key, _| snapshot.process(*key).is_some());
+        let mut free = self.free();
         for device in &snapshot.devices {
+            if free.is_empty() {
+                return;
+            }
             let Some(total) = device.memory.total_bytes.value() else { continue };
             let mut large: Vec<&GpuProcess> = device.processes.iter().filter(|row| is_large(row, total)).collect();
             large.sort_by_key(|row| (std::cmp::Reverse(row.used_bytes.value()), row.pid));
             for row in large {
                 if let Some(key) = row.key().filter(|key| !self.0.contains_key(key))
-                    && let Some(letter) = self.free_letter(row)
+                    && let Some(letter) =
+                        initial(row).filter(|initial| free.contains(initial)).or(free.first().copied())
                 {
+                    free.remove(&letter);
                     self.0.insert(key, letter);
                 }
             }
         }
     }
 
-    fn free_letter(&self, row: &GpuProcess) -> Option<char> {
-        let name = super::names::short_name(row);
-        let initial = name.chars().find(char::is_ascii_alphabetic).map(|letter| letter.to_ascii_uppercase());
-        let mut letters = initial.into_iter().chain('A'..='Z').chain('a'..='z');
-        letters.find(|letter| !self.0.values().any(|taken| taken == letter))
+    /// The letters that nobody has, capitals first.
+    fn free(&self) -> BTreeSet<char> {
+        let mut free: BTreeSet<char> = ('A'..='Z').chain('a'..='z').collect();
+        for taken in self.0.values() {
+            free.remove(taken);
+        }
+        free
     }
+}
+
+fn initial(row: &GpuProcess) -> Option<char> {
+    let name = super::names::short_name(row);
+    name.chars().find(char::is_ascii_alphabetic).map(|letter| letter.to_ascii_uppercase())
 }
 
 fn is_large(row: &GpuProcess, total: Bytes) -> bool {

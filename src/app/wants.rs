@@ -3,6 +3,7 @@
 use super::detail::heights;
 use super::layout::{self, Layout, Shape};
 use super::model::Model;
+use super::rows::Row;
 use crate::advice::PlannedFix;
 use crate::gpu::{Device, sight};
 use crate::text::shortened;
@@ -27,7 +28,7 @@ impl Model {
 
     /// The geometry for what is on the screen now.
     pub fn layout(&self) -> Layout {
-        let bars = self.bars();
+        let (bars, rows) = (self.bars(), self.rows());
         let steps_columns = rows_of(self.steps_columns());
         let (detail_wants, detail_least) = heights(self, layout::detail_width(self.size, steps_columns));
         layout::layout(Shape {
@@ -37,10 +38,10 @@ impl Model {
             has_verdict: self.has_fixes(),
             verdict_wants: rows_of(self.verdict_wants()),
             bars_want: rows_of(bars + 2),
-            processes_want: rows_of(self.processes_want(bars)),
+            processes_want: rows_of(self.processes_want(bars, rows.len())),
             steps_want: rows_of(self.steps_want()),
             steps_columns,
-            processes_columns: rows_of(self.processes_columns()),
+            processes_columns: rows_of(processes_columns(&rows)),
             proof: rows_of(self.lines_of_proof() + usize::from(self.has_tried())),
             detail_wants: rows_of(detail_wants),
             detail_least: rows_of(detail_least),
@@ -116,21 +117,13 @@ impl Model {
         OTHER_FIX_COLUMNS + widest(|planned| &planned.title) + widest(|planned| &planned.costs)
     }
 
-    /// The columns of a table of processes that cuts no name.
-    fn processes_columns(&self) -> usize {
-        let names =
-            self.rows().into_iter().map(|row| row.process.recognised_as.as_ref().map_or(0, |name| name.width()));
-        OTHER_PROCESS_COLUMNS + names.max().unwrap_or(0)
-    }
-
     fn lines_of_proof(&self) -> usize {
         2 * self.endings.len().min(1)
     }
 
     /// How many lines the bars and the processes would like, with their heading.
-    fn processes_want(&self, bars: usize) -> usize {
+    fn processes_want(&self, bars: usize, rows: usize) -> usize {
         let Some(snapshot) = self.snapshot() else { return 3 };
-        let rows = self.rows().len();
         if snapshot.unavailable().is_some() {
             return 8 + rows;
         }
@@ -152,6 +145,12 @@ impl Model {
         });
         remarks.collect()
     }
+}
+
+/// The columns of a table of these processes that cuts no name.
+fn processes_columns(rows: &[Row<'_>]) -> usize {
+    let names = rows.iter().map(|row| row.process.recognised_as.as_ref().map_or(0, |name| name.width()));
+    OTHER_PROCESS_COLUMNS + names.max().unwrap_or(0)
 }
 
 fn rows_of(lines: usize) -> u16 {

@@ -86,6 +86,8 @@ pub struct Processes {
     pub sort: Sort,
     /// When the person last moved in the list, and its order then.
     pub still: Option<(Duration, Vec<RowId>)>,
+    /// The largest process that is the viewer's own and was seen idle, as of the newest reading.
+    pub largest_idle: Option<RowId>,
     /// The letters of the processes, as the bars and the list show them.
     pub letters: Letters,
     /// A row was selected before: since then only the person selects another.

@@ -65,9 +65,12 @@ pub(crate) fn filter(model: &mut Model, text: String) {
 /// The selection stays on its process, which may be listed on another device now. Where the process is gone or hidden,
 /// nothing is selected until the person moves. Marks are only for listed processes, too.
 pub(crate) fn keep_selection(model: &mut Model) {
-    let rows: Vec<RowId> = model.rows().into_iter().map(|row| row.id).collect();
+    let listed = model.rows();
+    let largest_idle = model.largest_idle(&listed).map(|row| row.id);
+    let suggested = if model.processes.was_selected { None } else { largest_idle };
+    let rows: Vec<RowId> = listed.into_iter().map(|row| row.id).collect();
     let still = model.processes.selected.and_then(|selected| found_again(selected, &rows));
-    let suggested = if model.processes.was_selected { None } else { model.largest_idle().map(|row| row.id) };
+    model.processes.largest_idle = largest_idle;
     model.processes.selected = still.or(suggested);
     model.processes.was_selected |= model.processes.selected.is_some();
     model.processes.marked.retain(|key| rows.iter().any(|row| row.key() == Some(*key)));

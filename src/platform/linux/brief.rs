@@ -1,70 +1,100 @@
-//! Owns the short form of a reading, in which the sampling child tells the terminal program only the rows that changed: of
-//! many processes hardly any differs from one second to the next. The public stream has whole readings. Both ends remember
-//! the rows of the reading before, which a pipe neither loses nor swaps.
+//! Owns the short form of a reading, in which the sampling child tells the terminal program only what changed: of many GPUs
+//! and processes hardly any differs from one second to the next. The public stream has whole readings. Both ends remember
+//! the reading before, which a pipe neither loses nor swaps.
 
 use std::io::{self, Write};
 
+use jiff::Timestamp;
 use serde::de::Error;
 use serde::{Deserialize, Serialize};
 
-use crate::gpu::{GpuProcess, Snapshot};
+use crate::gpu::{Device, GpuProcess, Snapshot};
 use crate::platform::contract::{News, write_line};
+use crate::units::WallTime;
 
 /// How a line in the short form begins.
-const BRIEF: &[u8] = b"{\"order\"";
+const BRIEF: &[u8] = b"{\"brief\"";
 
-/// The short form as it is written, with the rows of each GPU beside the reading.
+/// The short form as it is written.
 #[derive(Serialize)]
 struct Written<'a> {
-    /// The PIDs of all rows.
-    order: Vec<Vec<u32>>,
-    /// The rows that differ from the reading before.
-    changed: Vec<Vec<&'a GpuProcess>>,
-    reading: &'a Snapshot,
+    /// When the reading was complete.
+    brief: WallTime,
+    /// The reading without its GPUs, where it is another one than before.
+    around: Option<&'a Snapshot>,
+    /// Each GPU, where it is another one than before.
+    gpus: Vec<Option<Changed<&'a Device, &'a GpuProcess>>>,
 }
 
 /// The same as it is read.
 #[derive(Deserialize)]
 struct Read {
-    order: Vec<Vec<u32>>,
-    changed: Vec<Vec<GpuProcess>>,
-    reading: Box<Snapshot>,
+    brief: WallTime,
+    around: Option<Box<Snapshot>>,
+    gpus: Vec<Option<Changed<Device, GpuProcess>>>,
 }
 
-/// The rows of each GPU.
-type Rows = Vec<Vec<GpuProcess>>;
+/// A GPU of which something changed.
+#[derive(Serialize, Deserialize)]
+struct Changed<D, P> {
+    /// The GPU without its rows.
+    gpu: D,
+    /// The PIDs of all rows.
+    order: Vec<u32>,
+    /// The rows that differ from the reading before.
+    rows: Vec<P>,
+}
 
 /// Writes readings, in the short form if asked for.
 #[derive(Debug)]
 pub(crate) struct Writer {
     is_brief: bool,
-    before: Rows,
+    /// What was written last, without the GPUs, and these without their rows.
+    around: Option<Snapshot>,
+    gpus: Vec<(Device, Vec<GpuProcess>)>,
 }
 
 impl Writer {
     pub(crate) fn new(is_brief: bool) -> Writer {
-        Writer { is_brief, before: Rows::new() }
+        Writer { is_brief, around: None, gpus: Vec::new() }
     }
 
-    /// Writes a reading and says whether somebody still reads. In the short form its rows are kept for the next one.
-    pub(crate) fn write(&mut self, out: &mut impl Write, snapshot: &mut Snapshot) -> io::Result<bool> {
+    /// Writes a reading and says whether somebody still reads. In the short form it is kept for the next one.
+    pub(crate) fn write(&mut self, out: &mut impl Write, mut snapshot: Snapshot) -> io::Result<bool> {
         if !self.is_brief {
-            return write_line(out, snapshot);
+            return write_line(out, &snapshot);
         }
-        let rows: Rows = snapshot.devices.iter_mut().map(|device| std::mem::take(&mut device.processes)).collect();
-        let order = rows.iter().map(|rows| rows.iter().map(|row| row.pid).collect()).collect();
-        let changed = rows.iter().enumerate().map(|(device, rows)| self.changed(device, rows)).collect();
-        let is_read = write_line(out, &Written { order, changed, reading: snapshot })?;
-        self.before = rows;
+        let mut gpus = Vec::with_capacity(snapshot.devices.len());
+        for mut device in std::mem::take(&mut snapshot.devices) {
+            let rows = std::mem::take(&mut device.processes);
+            gpus.push((device, rows));
+        }
+        // The moment, which always differs, is told apart from what it is the moment of.
+        let brief = std::mem::replace(&mut snapshot.taken_at, WallTime(Timestamp::UNIX_EPOCH));
+        let around = if self.around.as_ref() == Some(&snapshot) { None } else { Some(&snapshot) };
+        let changed = gpus.iter().enumerate().map(|(at, (gpu, rows))| self.changed(at, gpu, rows)).collect();
+        let is_read = write_line(out, &Written { brief, around, gpus: changed })?;
+        (self.around, self.gpus) = (Some(snapshot), gpus);
         Ok(is_read)
     }
 
-    fn changed<'a>(&self, device: usize, rows: &'a [GpuProcess]) -> Vec<&'a GpuProcess> {
-        let before = self.before.get(device).map_or(&[][..], Vec::as_slice);
-        let changed = rows.iter().enumerate().filter(|(at, row)| {
+    /// What changed of a GPU, if anything did.
+    fn changed<'a>(
+        &self,
+        at: usize,
+        gpu: &'a Device,
+        rows: &'a [GpuProcess],
+    ) -> Option<Changed<&'a Device, &'a GpuProcess>> {
+        let before = self.gpus.get(at);
+        if before.is_some_and(|before| before.0 == *gpu && before.1 == rows) {
+            return None;
+        }
+        let before = before.map_or(&[][..], |before| &before.1);
+        let order = rows.iter().map(|row| row.pid).collect();
+        let rows = rows.iter().enumerate().filter(|(at, row)| {
             place(before, *at, row.pid).and_then(|place| before.get(place)).is_none_or(|before| before != *row)
         });
-        changed.map(|(_, row)| row).collect()
+        Some(Changed { gpu, order, rows: rows.map(|(_, row)| row).collect() })
     }
 }
 
@@ -79,7 +109,7 @@ fn place(rows: &[GpuProcess], at: usize, pid: u32) -> Option<usize> {
 /// Reads the lines of the stream, whole readings out of short ones.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
-    before: Rows,
+    before: Option<Box<Snapshot>>,
 }
 
 impl Reader {
@@ -87,20 +117,25 @@ impl Reader {
         if !line.starts_with(BRIEF) {
             return News::parse(line, is_first);
         }
-        let Read { order, changed, mut reading } = serde_json::from_slice(line)?;
-        if order.len() != reading.devices.len() || changed.len() != order.len() {
-            return Err(serde_json::Error::custom("rows of other GPUs than are listed"));
+        let Read { brief, around, gpus } = serde_json::from_slice(line)?;
+        let before = self.before.take();
+        let mut devices = Vec::with_capacity(gpus.len());
+        let mut known = before.as_ref().map_or(&[][..], |before| &before.devices).iter();
+        for changed in gpus {
+            let before = known.next();
+            let device = match changed {
+                None => before.cloned(),
+                Some(Changed { gpu, order, rows }) => {
+                    let before = before.map_or(&[][..], |before| &before.processes);
+                    merged(before, &order, rows).map(|processes| Device { processes, ..gpu })
+                }
+            };
+            devices.push(device.ok_or_else(|| serde_json::Error::custom("a GPU or a row that was never told"))?);
         }
-        let mut rows = Rows::new();
-        for (device, (pids, changed)) in order.into_iter().zip(changed).enumerate() {
-            let before = self.before.get(device).map_or(&[][..], Vec::as_slice);
-            let whole = merged(before, &pids, changed);
-            rows.push(whole.ok_or_else(|| serde_json::Error::custom("a row that was never told"))?);
-        }
-        for (device, rows) in reading.devices.iter_mut().zip(&rows) {
-            device.processes.clone_from(rows);
-        }
-        self.before = rows;
+        let around = around.or_else(|| before.map(|before| Box::new(Snapshot { devices: Vec::new(), ..*before })));
+        let around = around.ok_or_else(|| serde_json::Error::custom("a reading that was never told"))?;
+        let reading = Box::new(Snapshot { taken_at: brief, devices, ..*around });
+        self.before = Some(reading.clone());
         Ok(News::Snapshot(reading))
     }
 }
@@ -133,7 +168,7 @@ mod tests {
 
     fn written(writer: &mut Writer, reading: &Snapshot) -> Vec<u8> {
         let mut line = Vec::new();
-        assert!(writer.write(&mut line, &mut reading.clone()).unwrap());
+        assert!(writer.write(&mut line, reading.clone()).unwrap());
         line
     }
 
@@ -158,8 +193,11 @@ mod tests {
         let mut writer = Writer::new(true);
         let first = written(&mut writer, &machine(&[vec![(41, 1), (42, 1)]]));
         let second = written(&mut writer, &machine(&[vec![(41, 1), (42, 2)]]));
-        let rows = |line: &[u8]| serde_json::from_slice::<Read>(line).unwrap().changed[0].len();
-        assert_eq!((rows(&first), rows(&second)), (2, 1));
+        let rows =
+            |line: &[u8]| serde_json::from_slice::<Read>(line).unwrap().gpus[0].as_ref().map(|gpu| gpu.rows.len());
+        let third = written(&mut writer, &machine(&[vec![(41, 1), (42, 2)]]));
+        assert_eq!((rows(&first), rows(&second), rows(&third)), (Some(2), Some(1), None));
         assert!(Reader::default().parse(&second, false).is_err(), "41 is not known");
+        assert!(Reader::default().parse(&third, false).is_err(), "the GPU is not known");
     }
 }

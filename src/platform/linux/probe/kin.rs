@@ -3,12 +3,14 @@
 //! one of another user is not its launcher.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
+use super::memo::Memo;
 use super::people::{LOOK_AGAIN, READ_TITLE_AGAIN};
 use crate::gpu::ProcessKey;
 use crate::gpu::recognise::Traits;
 use crate::gpu::recognise::kin::{Bond, bond};
-use crate::platform::linux::procfs::{Procfs, Stat};
+use crate::platform::linux::procfs::Stat;
 
 /// No family is deeper; ends a walk through a garbled tree.
 const GENERATIONS: usize = 8;
@@ -27,8 +29,8 @@ struct Relative {
     stat: Stat,
     command: String,
     uid: Option<u32>,
-    arguments: Vec<String>,
-    folder: Option<String>,
+    arguments: Rc<[String]>,
+    folder: Option<Rc<str>>,
     /// How many refreshes ago it was read.
     age: u32,
     /// At this refresh its stat was read.
@@ -40,10 +42,9 @@ struct Relative {
 }
 
 impl Relative {
-    fn of(procfs: &Procfs, stat: Stat, command: String, number: u64) -> Relative {
+    fn of(memo: &Memo, stat: Stat, command: String, number: u64) -> Relative {
         let pid = stat.pid;
-        let folder = procfs.working_directory(pid).ok().and_then(|folder| folder.to_str().map(str::to_owned));
-        let (uid, arguments) = (procfs.uid(pid).ok(), procfs.arguments(pid).unwrap_or_default());
+        let (folder, uid, arguments) = (memo.folder(pid), memo.uid(pid).ok(), memo.arguments(pid).unwrap_or_default());
         Relative { uid, arguments, folder, stat, command, age: 0, is_fresh: true, number, bond: None }
     }
 
@@ -71,19 +72,19 @@ type Running<'a> = &'a mut dyn FnMut(u32, Option<&Stat>) -> Option<(Stat, Option
 
 impl Families {
     /// Groups those that use a GPU; the flag says whether it computes there or only draws.
-    pub(super) fn groups(&mut self, procfs: &Procfs, running: Running<'_>, users: &BTreeMap<u32, bool>) -> Groups {
+    pub(super) fn groups(&mut self, memo: &Memo, running: Running<'_>, users: &BTreeMap<u32, bool>) -> Groups {
         self.known.retain(|_, relative| {
             relative.age += 1;
             // Who was not asked about last time has left.
             std::mem::take(&mut relative.is_fresh) && relative.age < LOOK_AGAIN
         });
-        groups(&mut Look { procfs, running, known: &mut self.known, count: &mut self.count }, users)
+        groups(&mut Look { memo, running, known: &mut self.known, count: &mut self.count }, users)
     }
 }
 
 /// Looks processes up at one refresh.
 struct Look<'a> {
-    procfs: &'a Procfs,
+    memo: &'a Memo,
     running: Running<'a>,
     known: &'a mut BTreeMap<u32, Relative>,
     count: &'a mut u64,
@@ -107,7 +108,7 @@ impl Look<'_> {
                 }
                 _ => {
                     *self.count += 1;
-                    let relative = Relative::of(self.procfs, stat, command.unwrap_or_default(), *self.count);
+                    let relative = Relative::of(self.memo, stat, command.unwrap_or_default(), *self.count);
                     self.known.insert(pid, relative);
                 }
             }
@@ -202,7 +203,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    use super::Families;
+    use super::{Families, Memo};
     use crate::platform::linux::procfs::{Procfs, Stat};
 
     /// A process: PID, parent, start, user, name, command line.
@@ -220,7 +221,7 @@ mod tests {
         let users: BTreeMap<u32, bool> = users.iter().map(|pid| (*pid, true)).collect();
         let procfs = Procfs::new(root);
         let mut running = |pid, _: Option<&Stat>| Some((procfs.stat(pid).ok()?, Some(String::new())));
-        let found = Families::default().groups(&procfs, &mut running, &users);
+        let found = Families::default().groups(&Memo::new(procfs.clone()), &mut running, &users);
         let leaders = found.leaders.into_iter().map(|(pid, leader)| (pid, leader.pid)).collect();
         (leaders, found.launchers.into_iter().map(|stat| stat.pid).collect())
     }
@@ -250,7 +251,7 @@ mod tests {
         let mut led = || {
             let mut running =
                 |pid, _: Option<&Stat>| Some((procfs.stat(pid).ok()?, Some(procfs.arguments(pid).ok()?.join(" "))));
-            families.groups(&procfs, &mut running, &users).leaders.len()
+            families.groups(&Memo::new(procfs.clone()), &mut running, &users).leaders.len()
         };
         assert_eq!((led(), led()), (2, 2));
         process(root.path(), launcher, "python", "python -m http.server");

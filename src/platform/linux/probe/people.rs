@@ -2,8 +2,9 @@
 //! A PID that is not proved to be the driver's process is described as nothing: /proc would tell of someone else.
 
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
+use std::rc::Rc;
 
+use super::memo::Memo;
 use crate::gpu::accounts::Row;
 use crate::gpu::recognise::invocation::base;
 use crate::gpu::recognise::{self, Traits, recognise};
@@ -102,8 +103,8 @@ pub(super) struct People {
     seen: HashMap<u32, GpuProcess>,
     /// Who is shown for a PID that is not the driver's process.
     nobody: GpuProcess,
-    /// The stats that this refresh has read, with the command lines.
-    stats: HashMap<u32, (Stat, String)>,
+    /// The stats that this refresh has read of those who were described.
+    stats: HashMap<u32, Stat>,
     /// Who was described lately.
     described: HashMap<u32, Described>,
     /// The open files of those who are listed, and of those above them.
@@ -111,6 +112,7 @@ pub(super) struct People {
     /// Those above them, of this refresh.
     above: HashSet<u32>,
     most_watched: usize,
+    memo: Rc<Memo>,
 }
 
 impl People {
@@ -129,6 +131,7 @@ impl People {
             described: HashMap::new(),
             watched: HashMap::new(),
             above: HashSet::new(),
+            memo: Rc::new(Memo::new(procfs.clone())),
             most_watched: MOST_WATCHED.min(crate::platform::linux::procfs::files_we_may_open() / 8),
             procfs,
         }
@@ -189,19 +192,34 @@ impl People {
         self.current.clear();
         self.seen.clear();
         self.stats.clear();
+        self.memo.forget();
+    }
+
+    /// What this refresh has read so far.
+    pub(super) fn memo(&self) -> Rc<Memo> {
+        Rc::clone(&self.memo)
     }
 
     /// Which process this PID is at this refresh, and the command line that it runs; none where it surely runs what it ran
     /// at the stat `before`.
     pub(super) fn running(&mut self, pid: u32, before: Option<&Stat>) -> Option<(Stat, Option<String>)> {
-        if let Some((stat, command)) = self.stats.get(&pid) {
-            return Some((stat.clone(), Some(command.clone())));
-        }
-        let stat = self.stat(pid).ok()?;
-        self.above.insert(pid);
+        let described = self.stats.get(&pid).cloned();
+        let is_described = described.is_some();
+        let stat = match described {
+            Some(stat) => stat,
+            None => self.stat(pid).ok()?,
+        };
         let is_same = stat.image.is_some()
             && before.is_some_and(|before| (before.start_ticks, before.image) == (stat.start_ticks, stat.image));
-        let command = (!is_same).then(|| self.command(&stat).known().cloned().unwrap_or_default());
+        let person = self.current.get(&pid).map(|found| &found.person).or_else(|| self.seen.get(&pid));
+        let command = match person {
+            _ if is_same => None,
+            Some(person) if is_described => Some(person.command.known().cloned().unwrap_or_default()),
+            _ => Some(self.command(&stat).known().cloned().unwrap_or_default()),
+        };
+        if !is_described {
+            self.above.insert(pid);
+        }
         Some((stat, command))
     }
 
@@ -250,7 +268,7 @@ impl People {
             self.described.insert(stat.pid, described);
             person
         });
-        self.stats.insert(stat.pid, (stat, person.command.known().cloned().unwrap_or_default()));
+        self.stats.insert(stat.pid, stat);
         person
     }
 
@@ -270,16 +288,16 @@ impl People {
     /// The process of this PID here as /proc describes it, without a figure of the driver.
     pub(super) fn described(&self, stat: &Stat) -> GpuProcess {
         let pid = stat.pid;
-        let arguments = self.procfs.arguments(pid).unwrap_or_default();
-        let above = self.procfs.ancestors(pid);
-        let with_arguments = above.into_iter().take(ANCESTORS_ASKED).filter_map(|pid| self.procfs.arguments(pid).ok());
-        let above: Vec<Vec<String>> = with_arguments.collect();
+        let arguments = self.memo.arguments(pid).unwrap_or_default();
+        let above = self.memo.from_parent(stat.parent_pid, ANCESTORS_ASKED);
+        let with_arguments = above.into_iter().filter_map(|pid| self.memo.arguments(pid).ok());
+        let above: Vec<Vec<String>> = with_arguments.map(|arguments| arguments.to_vec()).collect();
         let recognised_as = self.recognise(stat, &arguments, &above);
         let server_command = match &recognised_as {
             Some(label) if label.starts_with("Ollama runner") => self.ollama(pid),
             _ => server_of(&arguments, &above),
         };
-        let uid = self.procfs.uid(pid).map_or_else(Reading::from, Reading::Known);
+        let uid = self.memo.uid(pid).map_or_else(Reading::from, Reading::Known);
         let started_at = self.clock.and_then(|clock| clock.at(stat.start_ticks));
         let cgroup = self.procfs.cgroup(pid).unwrap_or_default();
         GpuProcess {
@@ -312,7 +330,7 @@ impl People {
         }
         let stat = self.stat(pid)?;
         let known = self.described.get(&pid).is_some_and(|known| known.stat.start_ticks == stat.start_ticks);
-        if !known && (stat.is_kernel_thread() || self.procfs.status(pid)?.thread_group != pid) {
+        if !known && (stat.is_kernel_thread() || self.memo.status(pid)?.thread_group != pid) {
             return Err(ProcError::Gone);
         }
         let reused = self.listed_before.get(&pid).is_some_and(|start| *start != stat.start_ticks);
@@ -346,13 +364,13 @@ impl People {
     }
 
     fn recognise(&self, stat: &Stat, arguments: &[String], ancestors: &[Vec<String>]) -> Option<String> {
-        let folder = self.procfs.working_directory(stat.pid).ok();
+        let folder = self.memo.folder(stat.pid);
         let is_notebook = arguments.iter().any(|argument| argument.contains("ipykernel"));
         let notebook = is_notebook.then(|| self.procfs.environment_variable(stat.pid, "JPY_SESSION_NAME"));
         recognise(&Traits {
             comm: &stat.comm,
             arguments,
-            working_directory: folder.as_deref().and_then(Path::to_str),
+            working_directory: folder.as_deref(),
             ancestors,
             notebook: notebook.and_then(Result::ok).flatten().as_deref(),
         })
@@ -389,6 +407,7 @@ fn is_python_server(run: &[String]) -> bool {
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
+    use std::path::Path;
 
     use super::*;
     use crate::gpu::guard::{Refusal, Viewer};

@@ -1,0 +1,99 @@
+//! Owns what was read of processes within one refresh, so that it is read once: many have the same ones above them. Nothing of
+//! it outlives the refresh, and no signal is decided by it.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use crate::platform::linux::procfs::{ProcError, Procfs, Status};
+
+#[derive(Debug)]
+pub(super) struct Memo {
+    procfs: Procfs,
+    read: RefCell<HashMap<u32, Read>>,
+}
+
+/// What was read of a process; `None` where nobody asked yet.
+#[derive(Debug, Default)]
+struct Read {
+    status: Option<Result<Status, ProcError>>,
+    arguments: Option<Result<Rc<[String]>, ProcError>>,
+    folder: Option<Option<Rc<str>>>,
+    /// 0 where it has none or can't be read.
+    parent: Option<u32>,
+}
+
+impl Memo {
+    pub(super) fn new(procfs: Procfs) -> Memo {
+        Memo { procfs, read: RefCell::default() }
+    }
+
+    /// Ends a refresh.
+    pub(super) fn forget(&self) {
+        self.read.borrow_mut().clear();
+    }
+
+    pub(super) fn status(&self, pid: u32) -> Result<Status, ProcError> {
+        let mut read = self.read.borrow_mut();
+        read.entry(pid).or_default().status.get_or_insert_with(|| self.procfs.status(pid)).clone()
+    }
+
+    pub(super) fn uid(&self, pid: u32) -> Result<u32, ProcError> {
+        self.status(pid).map(|status| status.uid)
+    }
+
+    pub(super) fn arguments(&self, pid: u32) -> Result<Rc<[String]>, ProcError> {
+        let mut read = self.read.borrow_mut();
+        let arguments = &mut read.entry(pid).or_default().arguments;
+        arguments.get_or_insert_with(|| self.procfs.arguments(pid).map(Rc::from)).clone()
+    }
+
+    /// Its working directory, where that is text.
+    pub(super) fn folder(&self, pid: u32) -> Option<Rc<str>> {
+        let mut read = self.read.borrow_mut();
+        let folder = &mut read.entry(pid).or_default().folder;
+        folder.get_or_insert_with(|| self.procfs.working_directory(pid).ok()?.to_str().map(Rc::from)).clone()
+    }
+
+    /// This process, a parent, and those above it, nearest first, at most so many; none where it is not seen from here.
+    pub(super) fn from_parent(&self, pid: u32, most: usize) -> Vec<u32> {
+        let mut read = self.read.borrow_mut();
+        let mut above = Vec::new();
+        let mut current = pid;
+        while current != 0 && above.len() < most && !above.contains(&current) {
+            above.push(current);
+            let parent = &mut read.entry(current).or_default().parent;
+            current = *parent.get_or_insert_with(|| self.procfs.stat(current).map_or(0, |stat| stat.parent_pid));
+        }
+        above
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_once_a_refresh() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("70");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("cmdline"), "first").unwrap();
+        fs::write(folder.join("stat"), "70 (job) S 71 1 1 0 -1 0 0 0 0 0 3 4 0 0 20 0 1 0 5 0").unwrap();
+        let memo = Memo::new(Procfs::new(root.path()));
+        assert_eq!(
+            (memo.arguments(70).unwrap().join(" "), memo.from_parent(70, 4)),
+            ("first".to_owned(), vec![70, 71])
+        );
+        fs::write(folder.join("cmdline"), "second").unwrap();
+        fs::remove_file(folder.join("stat")).unwrap();
+        assert_eq!(
+            (memo.arguments(70).unwrap().join(" "), memo.from_parent(70, 4)),
+            ("first".to_owned(), vec![70, 71])
+        );
+        memo.forget();
+        assert_eq!((memo.arguments(70).unwrap().join(" "), memo.from_parent(70, 4)), ("second".to_owned(), vec![70]));
+    }
+}
