@@ -153,7 +153,7 @@ pub fn run() -> ExitCode {
         return output::refuse(&message);
     }
     if let Some(ended) = machine::sample_as_child(arguments.get(1..).unwrap_or_default()) {
-        return sampled(ended);
+        return output::sampled(ended);
     }
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
@@ -241,12 +241,5 @@ fn sample(sampling: &Sampling, count: Option<u64>) -> ExitCode {
         // The readings still contain this machine's system memory.
         let _ = writeln!(io::stderr(), "oomdoctor sample: the readings contain no GPUs: {why}");
     }
-    sampled(machine::sample(sampling, count))
-}
-
-fn sampled(ended: io::Result<()>) -> ExitCode {
-    match ended {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => output::refuse(&format!("the readings could not be written: {error}")),
-    }
+    output::sampled(machine::sample(sampling, count))
 }

@@ -28,6 +28,7 @@ pub use linux as machine;
 #[cfg(not(target_os = "linux"))]
 pub use logs_only as machine;
 pub use machine::Kernel;
+pub(crate) use machine::{Fork, Started};
 #[cfg(unix)]
 pub(crate) use unix as here;
 #[cfg(windows)]

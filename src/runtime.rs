@@ -56,12 +56,15 @@ use crate::app::run_again::RunAgain;
 use crate::app::summary::in_one_line;
 use crate::app::update::{expect, look_around, open_file, open_last, wait_for_pipe};
 use crate::app::{Effect, Model, Msg, update};
-use crate::platform::{Asked, Kernel, Sampling, SetPace, here, machine};
+use crate::platform::{Asked, Kernel, Sampling, SetPace, Started, here, machine};
 
 /// No more than about thirty frames a second, however much happens: so many within so long. One that comes alone, or
 /// with a few others as at the start, is drawn at once.
 const BURST: usize = 4;
 const BURST_TIME: Duration = Duration::from_millis(133);
+
+/// The first frame waits so long for the first reading, which mostly comes sooner: nobody sees an empty screen by then.
+const FIRST_FRAME: Duration = Duration::from_millis(25);
 
 /// After so many readings a session has done all that it does each second.
 const READINGS_OF_THE_START: u64 = 5;
@@ -94,6 +97,8 @@ pub struct Start {
     pub state: Option<PathBuf>,
     /// How this machine is read; `None` plays the demo.
     pub sampling: Option<Sampling>,
+    /// What reads it already.
+    pub(crate) sampler: Option<Box<Started>>,
     /// Loads the knowledge, with a word about what could not be used; called on a worker, when there is a log to read.
     pub knowledge: Box<dyn FnOnce() -> reader::Loaded + Send>,
     /// The knowledge is loaded at the start, so that what is wrong with a person's own entries is said.
@@ -117,14 +122,12 @@ pub fn run(start: Start) -> io::Result<Option<i32>> {
     here::return_large_blocks();
     let (wakes, queue) = mpsc::channel();
     let clock = Clock::start();
-    // The first reading takes longest, so it starts first.
     let for_hosts = start.sampling.clone();
-    let live = start.sampling.map(|sampling| watch(sampling, wakes.clone())).transpose()?;
+    let live = start.sampling.map(|sampling| watch(sampling, start.sampler, wakes.clone())).transpose()?;
     // Signals are handled before the terminal is taken: otherwise one of them could leave it as it is then.
     listen_to_signals(wakes.clone())?;
     let mut screen = Screen::take()?;
     let mut model = Model::new(start.config, terminal::size()?, clock.wall());
-    screen.draw(&model)?;
     let control = match &live {
         Some(_) => Control::Real(Arc::new(start.kernel)),
         None => {
@@ -147,7 +150,8 @@ pub fn run(start: Start) -> io::Result<Option<i32>> {
     let options = start.runner.options.clone();
     let mut outside =
         Outside { wakes, reader, viewer, control, set_pace: live, leaders, journal, state, shelf, options };
-    let looks_around = start.finds_logs && matches!(start.log, LogSource::None) && start.replay.is_none();
+    let is_without_log = matches!(start.log, LogSource::None) && start.replay.is_none();
+    let looks_around = start.finds_logs && is_without_log && matches!(outside.control, Control::Real(_));
     let piped = open_log(start.log, &mut model, &mut outside)?;
     if let Some(sampling) = for_hosts
         && !start.hosts.is_nothing()
@@ -155,9 +159,6 @@ pub fn run(start: Start) -> io::Result<Option<i32>> {
         expect(&mut model, &start.hosts.hosts);
         let wakes = outside.wakes.clone();
         hosts::watch(&start.hosts, &sampling, move |reading| wakes.tell(Msg::Host(Box::new(reading))));
-    }
-    if looks_around && matches!(outside.control, Control::Real(_)) {
-        outside.act(look_around(&mut model));
     }
     if let Some(tape) = start.replay {
         show(tape, &mut model, clock);
@@ -168,6 +169,8 @@ pub fn run(start: Start) -> io::Result<Option<i32>> {
         outside: &mut outside,
         clock,
         is_dirty: true,
+        is_drawn: false,
+        looks_around,
         runner: start.runner,
         lent,
         readings: 0,
@@ -189,8 +192,8 @@ pub fn run(start: Start) -> io::Result<Option<i32>> {
 }
 
 /// Reads this machine again and again.
-fn watch(sampling: Sampling, wakes: Sender<Wake>) -> io::Result<SetPace> {
-    machine::watch(sampling, move |news| wakes.send(Wake::from(news)).is_ok())
+fn watch(sampling: Sampling, sampler: Option<Box<Started>>, wakes: Sender<Wake>) -> io::Result<SetPace> {
+    machine::watch(sampling, sampler, move |news| wakes.send(Wake::from(news)).is_ok())
 }
 
 fn listen_to_signals(wakes: Sender<Wake>) -> io::Result<()> {
@@ -249,6 +252,10 @@ struct Session<'a> {
     clock: Clock,
     /// True if the screen does not show the model as it is now.
     is_dirty: bool,
+    /// Something was drawn already.
+    is_drawn: bool,
+    /// Failed logs are looked for once something was drawn: for that another program starts.
+    looks_around: bool,
     runner: Runner,
     /// Whether a command has the terminal, so that nothing is drawn or taken for a key.
     lent: Lent,
@@ -267,7 +274,7 @@ impl Session<'_> {
         let mut frames = [Duration::ZERO; BURST];
         loop {
             let can_draw = self.is_dirty && !self.lent.is_lent();
-            let frame = can_draw.then_some(frames[0]);
+            let frame = can_draw.then_some(self.due(frames[0]));
             let due = self.model.wakes_at().into_iter().chain(frame).min();
             let wait = due.map(|due| due.saturating_sub(self.clock.elapsed()));
             let mut next = next_wake(queue, wait);
@@ -283,13 +290,23 @@ impl Session<'_> {
             if let Some(set_pace) = &self.outside.set_pace {
                 set_pace(self.model.pace());
             }
-            if self.is_dirty && !self.lent.is_lent() && self.clock.elapsed() >= frames[0] {
+            if self.is_dirty && !self.lent.is_lent() && self.clock.elapsed() >= self.due(frames[0]) {
                 self.draw()?;
                 frames.rotate_left(1);
                 frames[BURST - 1] = self.clock.elapsed() + BURST_TIME;
+                if std::mem::take(&mut self.looks_around) {
+                    let look = look_around(self.model);
+                    self.outside.act(look);
+                    self.is_dirty = true;
+                }
                 self.end_start();
             }
         }
+    }
+
+    /// When a frame may be drawn, of which the latest ones allow it from `frame` on.
+    fn due(&self, frame: Duration) -> Duration {
+        if self.readings == 0 && !self.is_drawn { FIRST_FRAME } else { frame }
     }
 
     fn draw(&mut self) -> io::Result<()> {
@@ -298,7 +315,7 @@ impl Session<'_> {
         log::trace!("drawn in {:?}", self.clock.elapsed().saturating_sub(began));
         // A person can only answer what they have seen, so questions take answers from now on.
         update(self.model, Msg::Drawn(shown), &self.clock.now());
-        self.is_dirty = false;
+        (self.is_dirty, self.is_drawn) = (false, true);
         Ok(())
     }
 

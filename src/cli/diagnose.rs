@@ -425,7 +425,7 @@ fn examine_among(
         (Some(named), Some(there)) => other_machine::viewer_there(named, there, &here::user_name()),
         _ => global.kernel().viewer(),
     };
-    let zone = jiff::tz::TimeZone::system();
+    let zone = here::time_zone();
     let history = named.and_then(|named| watched.iter().find(|(reading, _)| *reading == named));
     let situation = Situation {
         fixes: &fixes,

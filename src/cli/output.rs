@@ -52,3 +52,10 @@ pub(super) fn pretty(value: &impl Serialize) -> Result<String, String> {
 fn line_of(json: serde_json::Result<String>) -> Result<String, String> {
     json.map(|text| harmless_json(text) + "\n").map_err(|error| format!("the JSON could not be made: {error}"))
 }
+
+pub(super) fn sampled(ended: io::Result<()>) -> ExitCode {
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => refuse(&format!("the readings could not be written: {error}")),
+    }
+}

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use super::diagnose::DiagnoseArgs;
 use super::hosts::HostArgs;
-use super::output::{print, refuse};
+use super::output::{print, refuse, sampled};
 use super::settings::Global;
 use crate::app::model::{Config, Palette, Source};
 use crate::app::replay::{Played, Replay};
 use crate::gpu::guard::Viewer;
 use crate::hosts::Asked;
-use crate::platform::{here, machine, variable};
+use crate::platform::{Fork, Started, here, machine, variable};
 use crate::record::words;
 use crate::runtime::demo::DemoMachine;
 use crate::runtime::journal::Journal;
@@ -51,11 +51,16 @@ pub(super) fn run(
     if !can_be_drawn_on || !stdout().is_terminal() {
         return plain(global, &DiagnoseArgs { file: log, more, last, ..DiagnoseArgs::default() }, is_piped, hosts);
     }
+    // The first reading takes longest, so it starts first.
+    let sampler = match if demo { Fork::Program(None) } else { machine::fork(&global.sampling) } {
+        Fork::Program(sampler) => sampler,
+        Fork::Sampler(ended) => return sampled(ended),
+    };
     let source = match source(global, file, more, last, is_piped) {
         Ok(source) => source,
         Err(code) => return code,
     };
-    started(global, source, demo, None, asked)
+    started(global, source, sampler, demo, None, asked)
 }
 
 /// Opens a recording, with the log of its command where that was kept.
@@ -71,7 +76,7 @@ pub(super) fn replay(global: &Global, path: &Path) -> ExitCode {
     }
     let log = runs::output_of(&path);
     let source = if tape.output.is_some() && log != path { LogSource::File(log, Vec::new()) } else { LogSource::None };
-    started(global, source, false, Some(tape), Asked::default())
+    started(global, source, None, false, Some(tape), Asked::default())
 }
 
 /// What a recording says without a terminal to draw it on.
@@ -84,12 +89,20 @@ fn in_words(tape: Played, unicode: bool) -> String {
 }
 
 /// Starts the terminal program.
-fn started(global: &Global, source: LogSource, demo: bool, replay: Option<Played>, hosts: Asked) -> ExitCode {
+fn started(
+    global: &Global,
+    source: LogSource,
+    sampler: Option<Box<Started>>,
+    demo: bool,
+    replay: Option<Played>,
+    hosts: Asked,
+) -> ExitCode {
     let (kernel, for_knowledge) = (global.kernel(), global.clone());
     let config = config(global, kernel.viewer());
     let start = Start {
         config: if demo { Config { viewer: DemoMachine::viewer(), source: Source::Demo, ..config } } else { config },
         sampling: (!demo).then(|| global.sampling.clone()),
+        sampler,
         kernel,
         journal: Journal::new(here::state_folder()),
         state: here::state_folder(),
@@ -169,7 +182,7 @@ fn config(global: &Global, viewer: Viewer) -> Config {
             Palette::Terminal
         }),
         keys: Arc::clone(&global.keys),
-        zone: jiff::tz::TimeZone::system(),
+        zone: here::time_zone(),
         can_suspend: here::can_be_continued(),
         marks_pastes: here::MARKS_PASTES,
         names: super::report::names(),

@@ -47,14 +47,18 @@ pub(super) fn mistyped_command(word: &Path) -> Option<String> {
 
 /// Messages for environment variables that look like this program's and are not.
 pub(super) fn unknown_variables() -> Vec<String> {
+    let set = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let set: Vec<String> = set.filter(|name| name.starts_with(VARIABLES)).collect();
+    if set.is_empty() {
+        return Vec::new();
+    }
     let mut command = Cli::command();
     command.build();
     let of_options = command.get_subcommands().chain([&command]).flat_map(Command::get_arguments);
     let mut known: Vec<String> =
         of_options.filter_map(|option| Some(option.get_env()?.to_string_lossy().into_owned())).collect();
     known.extend(OF_THE_HOOK.iter().chain([&debug_log::VARIABLE]).map(ToString::to_string));
-    let set = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    let unknown = set.filter(|name| name.starts_with(VARIABLES) && !known.contains(name));
+    let unknown = set.into_iter().filter(|name| !known.contains(name));
     let messages = unknown.filter_map(|name| {
         // All of them begin alike, which would make any two of them near.
         let rest = |name: &str| name.strip_prefix(VARIABLES).unwrap_or_default().to_owned();

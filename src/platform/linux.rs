@@ -22,7 +22,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+pub(crate) use child::Started;
 pub use kernel::Kernel;
+pub(crate) use live::{Fork, fork};
 use order::Order;
 use procfs::Procfs;
 use procfs::load::Load;
@@ -80,10 +82,14 @@ pub(crate) fn read_twice(sampling: &Sampling) -> Result<(Snapshot, Option<Snapsh
     live::read_two_snapshots(sampling).map_err(|error| error.to_string())
 }
 
-/// Reads again and again until `tell` answers that nobody listens.
-pub(crate) fn watch(sampling: Sampling, tell: impl Fn(News) -> bool + Send + 'static) -> io::Result<SetPace> {
+/// Reads again and again until `tell` answers that nobody listens; the sampler may run already.
+pub(crate) fn watch(
+    sampling: Sampling,
+    first: Option<Box<Started>>,
+    tell: impl Fn(News) -> bool + Send + 'static,
+) -> io::Result<SetPace> {
     let interval = sampling.interval;
-    let pacer = feed::live(move || live::paced_sampler(&sampling), interval, tell)?;
+    let pacer = feed::live(move || live::paced_sampler(&sampling), first, interval, tell)?;
     Ok(Box::new(move |every| pacer.set(every)))
 }
 

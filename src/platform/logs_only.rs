@@ -63,7 +63,24 @@ pub(crate) fn read_twice(sampling: &Sampling) -> Result<(Snapshot, Option<Snapsh
     read_once(sampling).map(|snapshot| (snapshot, None))
 }
 
-pub(crate) fn watch(sampling: Sampling, tell: impl Fn(News) -> bool + Send + 'static) -> io::Result<SetPace> {
+/// What reads this machine already at the start of the program: nothing here.
+#[derive(Debug)]
+pub(crate) enum Started {}
+
+pub(crate) enum Fork {
+    Program(Option<Box<Started>>),
+    Sampler(io::Result<()>),
+}
+
+pub(crate) fn fork(_: &Sampling) -> Fork {
+    Fork::Program(None)
+}
+
+pub(crate) fn watch(
+    sampling: Sampling,
+    _: Option<Box<Started>>,
+    tell: impl Fn(News) -> bool + Send + 'static,
+) -> io::Result<SetPace> {
     let (paces, orders) = mpsc::channel();
     let mut interval = sampling.interval;
     thread::Builder::new().name("feed".into()).spawn(move || {
@@ -232,7 +249,7 @@ mod tests {
     fn watching_tells_the_header_first_and_ends_when_nobody_listens() {
         let (told, news) = mpsc::channel();
         let sampling = Sampling { interval: Duration::from_millis(50), ..Sampling::default() };
-        let set_pace = LogsOnly::watch(sampling, move |news| told.send(news).is_ok()).unwrap();
+        let set_pace = LogsOnly::watch(sampling, None, move |news| told.send(news).is_ok()).unwrap();
         set_pace(Duration::from_millis(1));
         assert!(matches!(news.recv().unwrap(), News::Header(_)));
         for _ in 0..2 {

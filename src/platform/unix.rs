@@ -17,11 +17,14 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
+use jiff::tz::TimeZone;
+
 use super::contract::variable;
 #[cfg(target_os = "linux")]
 use super::linux as system;
 #[cfg(not(target_os = "linux"))]
 use super::macos as system;
+use super::regular;
 pub(crate) use faults::{note_terminal_taken, remember_terminal};
 pub(crate) use given::{detach, end_with_this_thread};
 pub(crate) use memory::{keep_blocks, return_large_blocks, return_what_the_start_took};
@@ -34,6 +37,20 @@ pub(crate) use places::{
 pub(crate) use signals::{ask_to_stop, listen_to_signals, stop};
 pub(crate) use system::{can_be_continued, clipboard, host_name, input};
 pub(crate) use users::user_name;
+
+/// The file of the machine's time zone, and more than any has.
+const TIME_ZONE: &str = "/etc/localtime";
+const LARGEST_TIME_ZONE: u64 = 1 << 20;
+
+/// The time zone of the times that are shown. Where no variable names one, the machine's own is read without its name, for
+/// which all zones there are would be listed.
+pub(crate) fn time_zone() -> TimeZone {
+    if std::env::var_os("TZ").is_some() {
+        return TimeZone::system();
+    }
+    let own = regular::read(Path::new(TIME_ZONE), LARGEST_TIME_ZONE).ok();
+    own.and_then(|own| TimeZone::tzif("local", &own).ok()).unwrap_or_else(TimeZone::system)
+}
 
 /// Where the settings are, as the help shows it.
 pub(crate) const CONFIG_FILE: &str = "~/.config/oomdoctor/config.ron";

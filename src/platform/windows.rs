@@ -46,6 +46,10 @@ pub(crate) fn takes_escapes() -> bool {
     crossterm::ansi_support::supports_ansi()
 }
 
+pub(crate) fn time_zone() -> jiff::tz::TimeZone {
+    jiff::tz::TimeZone::system()
+}
+
 pub(crate) fn host_name() -> String {
     variable("COMPUTERNAME").unwrap_or_default()
 }

@@ -15,7 +15,7 @@ pub(crate) const VARIABLE: &str = "OOMDOCTOR_LOG";
 
 /// Begins to write there. The sampling child writes to the same file; lines say whose they are.
 pub(crate) fn start(path: &Path) -> io::Result<()> {
-    let log = DebugLog { file: here::append_to_private_file(path)?, own: std::process::id() };
+    let log = DebugLog { file: here::append_to_private_file(path)? };
     // Started twice only in tests; the first stays.
     if log::set_boxed_logger(Box::new(log)).is_ok() {
         log::set_max_level(LevelFilter::Debug);
@@ -25,7 +25,6 @@ pub(crate) fn start(path: &Path) -> io::Result<()> {
 
 struct DebugLog {
     file: File,
-    own: u32,
 }
 
 impl Log for DebugLog {
@@ -35,7 +34,9 @@ impl Log for DebugLog {
 
     fn log(&self, record: &Record<'_>) {
         if self.enabled(record.metadata()) {
-            let line = format!("{:.3} {} {} {}\n", Timestamp::now(), self.own, record.target(), record.args());
+            // The sampling child begins as a copy of this process.
+            let own = std::process::id();
+            let line = format!("{:.3} {own} {} {}\n", Timestamp::now(), record.target(), record.args());
             // One write a line, which the child's lines can't tear. A full disk stops no diagnosis.
             let _ = (&self.file).write_all(line.as_bytes());
         }

@@ -107,7 +107,7 @@ pub(crate) fn record(mut frames: impl Read + Send + 'static, setup: &Setup) -> O
 fn watch(sampling: &Sampling, events: &SyncSender<Event>) -> Option<SetPace> {
     let events = events.clone();
     let sampling = Sampling { interval: LISTS, glance: Some(Duration::from_millis(GLANCE)), ..sampling.clone() };
-    machine::watch(sampling, move |news| events.send(Event::News(news)).is_ok()).ok()
+    machine::watch(sampling, None, move |news| events.send(Event::News(news)).is_ok()).ok()
 }
 
 fn write_down(

@@ -168,16 +168,17 @@ impl Shown {
         let before = std::mem::replace(&mut self.picture, picture);
         let parts = self.picture.differences(&before);
         if parts == [self.picture.area] {
-            let then = self.cells.take().unwrap_or_else(|| before.painted());
+            let is_blank = before.pieces.is_empty();
+            let then = self.cells.take().or_else(|| (!is_blank).then(|| before.painted()));
             let now = self.cells.insert(self.picture.painted());
-            return pen.draw(std::iter::once((&then, &*now)));
+            return pen.draw(std::iter::once((then.as_ref(), &*now)));
         }
         if !parts.is_empty() {
             self.cells = None;
         }
         let painted: Vec<(Buffer, Buffer)> =
             parts.into_iter().map(|part| (before.painted_at(part), self.picture.painted_at(part))).collect();
-        pen.draw(painted.iter().map(|(then, now)| (then, now)))
+        pen.draw(painted.iter().map(|(then, now)| (Some(then), now)))
     }
 }
 

@@ -1,153 +1,240 @@
-//! Owns reading what a child writes until that child ends. A driver library may start processes of its own, which keep
-//! the child's pipes open for as long as they like: the end of a pipe says nothing about the child then.
+//! Owns children of this process: their start, their end, and reading what they write until they end. A driver library may
+//! start processes of its own, which keep the child's pipes open for as long as they like: the end of a pipe says nothing
+//! about the child then.
 
+use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, OwnedFd};
-use std::process::{Child, ChildStderr};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
-use std::time::Instant;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, kill_process_group, pidfd_open, waitpid};
 
 use crate::platform::unix::pipe::timespec;
 
 /// How much of a child's last words is kept.
 const LAST_WORDS: usize = 4096;
 
-/// A pipe from a child, which ends with the child.
+/// A child that runs, and this program's ends of its pipes.
 #[derive(Debug)]
-pub(crate) struct Output<R> {
-    pipe: R,
+pub(crate) struct Started {
+    pub child: Offspring,
+    /// Its standard input, where that is a pipe.
+    pub input: Option<File>,
+    pub output: Output,
+}
+
+impl Started {
+    /// Starts a command. Its output is piped; its input and its standard error are if the command says so.
+    pub(crate) fn by(command: &mut Command) -> io::Result<Started> {
+        let mut child = command.stdout(Stdio::piped()).spawn()?;
+        let (input, errors) = (child.stdin.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from));
+        let output = child.stdout.take().ok_or_else(|| io::Error::other("no pipe"))?;
+        Ok(Started::new(Offspring::of(&child)?, input, output.into(), errors))
+    }
+
+    pub(crate) fn new(child: Offspring, input: Option<OwnedFd>, output: OwnedFd, errors: Option<OwnedFd>) -> Started {
+        let exited = pidfd_open(child.pid, PidfdFlags::empty()).ok();
+        let output =
+            Output { pipe: output.into(), errors: errors.map(File::from), said: Vec::new(), exited, deadline: None };
+        Started { child, input: input.map(File::from), output }
+    }
+
+    /// Waits for its end: its exit status in words, and its last words.
+    pub(crate) fn ended(&mut self) -> (String, String) {
+        let said = self.output.last_words();
+        let status = self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+        (status, said)
+    }
+}
+
+/// A child of this process. Its PID is nobody else's until it was waited for.
+#[derive(Debug)]
+pub(crate) struct Offspring {
+    pid: Pid,
+    ended: Option<ExitStatus>,
+}
+
+impl Offspring {
+    fn of(child: &Child) -> io::Result<Offspring> {
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        pid.map(Offspring::forked).ok_or_else(|| io::Error::other("no PID"))
+    }
+
+    pub(crate) fn forked(pid: Pid) -> Offspring {
+        Offspring { pid, ended: None }
+    }
+
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.reap(WaitOptions::NOHANG).is_ok_and(|ended| ended.is_some())
+    }
+
+    fn wait(&mut self) -> io::Result<ExitStatus> {
+        loop {
+            match self.reap(WaitOptions::empty()) {
+                Ok(Some(status)) => return Ok(status),
+                Ok(None) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn reap(&mut self, how: WaitOptions) -> io::Result<Option<ExitStatus>> {
+        if self.ended.is_none() {
+            self.ended = waitpid(Some(self.pid), how)?.map(|(_, status)| ExitStatus::from_raw(status.as_raw()));
+        }
+        Ok(self.ended)
+    }
+
+    /// Ends it, and whom it started in the group that it leads. It is not waited for: within a driver call, such as closing
+    /// the driver, it may outlive any signal for a while.
+    pub(crate) fn end_group(&mut self) {
+        if !self.has_ended() {
+            let _ = kill_process_group(self.pid, Signal::KILL);
+            let _ = kill_process(self.pid, Signal::KILL);
+        }
+    }
+
+    /// Ends it alone, and waits until it has exited.
+    pub(crate) fn end(&mut self) {
+        if !self.has_ended() {
+            let _ = kill_process(self.pid, Signal::KILL);
+            let _ = self.wait();
+        }
+    }
+}
+
+/// What a child writes, which ends with the child. What it says on standard error is read as well, all the time: one that
+/// says a lot must not wait.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pipe: File,
+    errors: Option<File>,
+    /// The end of what it said.
+    said: Vec<u8>,
     /// Readable once the child has exited. `None` where the kernel has none (before 5.3): then the pipe's end counts.
-    child: Option<OwnedFd>,
+    exited: Option<OwnedFd>,
     /// Reading fails with `TimedOut` from then on.
     deadline: Option<Instant>,
 }
 
-impl<R: Read + AsFd> Output<R> {
-    pub(crate) fn of(child: &Child, pipe: R, deadline: Option<Instant>) -> Output<R> {
-        let child = process(child).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-        Output { pipe, child, deadline }
-    }
-}
-
-impl<R> Output<R> {
+impl Output {
     /// Reading fails with `TimedOut` from then on.
     pub(crate) fn wait_until(&mut self, deadline: Instant) {
         self.deadline = Some(deadline);
     }
+
+    /// Takes what the child said on standard error.
+    fn listen(&mut self) {
+        let Some(errors) = &mut self.errors else { return };
+        let mut block = [0; 4096];
+        match errors.read(&mut block) {
+            Ok(count @ 1..) => {
+                self.said.extend(block.iter().take(count));
+                let surplus = self.said.len().saturating_sub(LAST_WORDS);
+                self.said.drain(..surplus);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            _ => self.errors = None,
+        }
+    }
+
+    /// The end of what the child said, once it has exited.
+    fn last_words(&mut self) -> String {
+        while let Some(errors) = &self.errors {
+            match ready([Some(errors.as_fd()), self.exited()], None) {
+                Ok([true, _]) => self.listen(),
+                Ok([false, false]) => {}
+                _ => break,
+            }
+        }
+        crate::text::harmless(String::from_utf8_lossy(&self.said).trim()).into_owned()
+    }
+
+    fn exited(&self) -> Option<BorrowedFd<'_>> {
+        self.exited.as_ref().map(AsFd::as_fd)
+    }
 }
 
-impl<R: Read + AsFd> Read for Output<R> {
+/// Waits until one of these can be read, at most that long: which of them can.
+fn ready<const N: usize>(files: [Option<BorrowedFd<'_>>; N], patience: Option<Duration>) -> io::Result<[bool; N]> {
+    let mut watched: Vec<PollFd<'_>> =
+        files.iter().flatten().map(|file| PollFd::from_borrowed_fd(*file, PollFlags::IN)).collect();
+    match poll(&mut watched, patience.map(timespec).as_ref()) {
+        Ok(_) => {}
+        Err(Errno::INTR) => return Ok([false; N]),
+        Err(error) => return Err(error.into()),
+    }
+    let mut events = watched.iter().map(|watched| !watched.revents().is_empty());
+    Ok(files.map(|file| file.is_some() && events.next().unwrap_or(false)))
+}
+
+impl Read for Output {
     fn read(&mut self, block: &mut [u8]) -> io::Result<usize> {
         loop {
             let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            let mut watched = vec![PollFd::new(&self.pipe, PollFlags::IN)];
-            watched.extend(self.child.as_ref().map(|child| PollFd::new(child, PollFlags::IN)));
-            match poll(&mut watched, left.map(timespec).as_ref()) {
-                Ok(0) | Err(rustix::io::Errno::INTR) => {}
-                // What was written before the end is read first.
-                Ok(_) if watched.first().is_some_and(|pipe| pipe.revents().is_empty()) => return Ok(0),
-                Ok(_) => return self.pipe.read(block),
-                Err(error) => return Err(error.into()),
+            let watched = [Some(self.pipe.as_fd()), self.errors.as_ref().map(AsFd::as_fd), self.exited()];
+            let [is_written, is_said, has_exited] = ready(watched, left)?;
+            if is_said {
+                self.listen();
+            }
+            // What was written before the end is read first.
+            if is_written {
+                return self.pipe.read(block);
+            }
+            if has_exited {
+                return Ok(0);
             }
         }
     }
-}
-
-/// The end of what a child says on standard error, which is read all the time: one that writes a lot must not wait.
-#[derive(Debug)]
-pub(crate) struct LastWords {
-    kept: Arc<Mutex<Vec<u8>>>,
-    reader: Option<thread::JoinHandle<()>>,
-}
-
-impl LastWords {
-    pub(crate) fn of(child: &Child, errors: ChildStderr) -> LastWords {
-        let mut errors = Output::of(child, errors, None);
-        let kept = Arc::new(Mutex::new(Vec::new()));
-        let shared = Arc::clone(&kept);
-        let reader = thread::Builder::new().name("last-words".into()).spawn(move || {
-            let mut block = vec![0; 16 << 10];
-            while let Ok(count @ 1..) = errors.read(&mut block) {
-                let mut kept = shared.lock().unwrap_or_else(PoisonError::into_inner);
-                kept.extend(block.iter().take(count));
-                let surplus = kept.len().saturating_sub(LAST_WORDS);
-                kept.drain(..surplus);
-            }
-        });
-        LastWords { kept, reader: reader.ok() }
-    }
-
-    /// All of them, once the child has exited.
-    pub(crate) fn said(mut self) -> String {
-        if let Some(reader) = self.reader.take() {
-            let _ = reader.join();
-        }
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        crate::text::harmless(String::from_utf8_lossy(&kept).trim()).into_owned()
-    }
-}
-
-/// Waits for a child: its exit status in words, and its last words.
-pub(crate) fn ended(child: &mut Child, words: Option<LastWords>) -> (String, String) {
-    let status = match child.wait() {
-        Ok(status) => status.to_string(),
-        Err(error) => error.to_string(),
-    };
-    (status, words.map(LastWords::said).unwrap_or_default())
-}
-
-/// Ends a child that leads a process group, and whom it started in that group. Not yet waited for, so that its
-/// PID is nobody else's.
-pub(crate) fn end_group(child: &mut Child) {
-    if let (Some(pid), Ok(None)) = (process(child), child.try_wait()) {
-        let _ = kill_process_group(pid, Signal::KILL);
-    }
-    let _ = child.kill();
-}
-
-fn process(child: &Child) -> Option<Pid> {
-    i32::try_from(child.id()).ok().and_then(Pid::from_raw)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::process::{Command, Stdio};
-    use std::time::Duration;
-
     use super::*;
+
+    fn shell(script: &str) -> Started {
+        Started::by(Command::new("sh").args(["-c", script]).stderr(Stdio::piped())).unwrap()
+    }
 
     #[test]
     fn what_a_child_says_ends_with_the_child_and_not_with_whom_it_started() {
-        let mut command = Command::new("sh");
-        command.args(["-c", "sleep 1000 & echo $!; echo trouble >&2"]).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let (errors, output) = (child.stderr.take().unwrap(), child.stdout.take().unwrap());
-        let (words, mut output) = (LastWords::of(&child, errors), Output::of(&child, output, None));
+        let mut child = shell("sleep 1000 & echo $!; echo trouble >&2");
         let mut said = String::new();
-        output.read_to_string(&mut said).unwrap();
-        assert_eq!(words.said(), "trouble");
-        assert!(child.wait().unwrap().success());
+        child.output.read_to_string(&mut said).unwrap();
+        assert_eq!(child.ended(), ("exit status: 0".to_owned(), "trouble".to_owned()));
         let left = Pid::from_raw(said.trim().parse().unwrap()).unwrap();
-        rustix::process::kill_process(left, Signal::KILL).unwrap();
+        kill_process(left, Signal::KILL).unwrap();
+    }
+
+    #[test]
+    fn a_child_that_says_more_than_a_pipe_holds_is_not_kept_waiting() {
+        let mut child = shell(
+            "head -c 200000 /dev/zero | tr '\\0' x >&2; echo done; exec >&-; head -c 200000 /dev/zero >&2; echo end >&2",
+        );
+        let mut written = String::new();
+        child.output.read_to_string(&mut written).unwrap();
+        assert_eq!(written, "done\n");
+        let (status, said) = child.ended();
+        assert_eq!(status, "exit status: 0");
+        assert!(said.ends_with("end") && said.len() <= 3 * LAST_WORDS, "{} bytes", said.len());
     }
 
     #[test]
     fn a_silent_child_is_waited_for_until_the_deadline() {
-        let mut child = Command::new("sleep").arg("1000").stdout(Stdio::piped()).spawn().unwrap();
-        let output = child.stdout.take().unwrap();
-        let deadline = Instant::now() + Duration::from_millis(20);
-        let mut output = Output::of(&child, output, Some(deadline));
-        assert_eq!(output.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::TimedOut);
-        child.kill().unwrap();
-        output.deadline = None;
-        assert_eq!(output.read(&mut [0]).unwrap(), 0);
-        child.wait().unwrap();
+        let mut child = Started::by(&mut Command::new("sleep").arg("1000")).unwrap();
+        child.output.wait_until(Instant::now() + Duration::from_millis(20));
+        assert_eq!(child.output.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        child.child.end_group();
+        child.output.deadline = None;
+        assert_eq!(child.output.read(&mut [0]).unwrap(), 0);
+        assert_eq!(child.ended().0, "signal: 9 (SIGKILL)");
     }
 }

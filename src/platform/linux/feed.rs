@@ -1,14 +1,15 @@
 //! Owns the stream of readings: the sampling child, its lines, its end and its restart. The thread that starts the
 //! child lives as long as the program, since the child dies with the thread that started it.
 
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::brief::Reader;
-use super::child::{LastWords, Output, end_group, ended};
+use super::child::{Offspring, Started};
 use super::procfs::Procfs;
 use crate::platform::contract::News;
 
@@ -19,16 +20,17 @@ const LOOK_AT_BATTERY: Duration = Duration::from_secs(30);
 /// The longest pause before the sampler is started again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Starts the sampler and goes on starting it. `command` makes a child that prints the sample stream.
-/// `interval` is its own pace.
+/// Reads the sampler, starting with the one that runs already if there is one, and goes on starting it. `command` makes a
+/// child that prints the sample stream. `interval` is its own pace.
 pub(crate) fn live(
     command: impl Fn() -> Command + Send + 'static,
+    first: Option<Box<Started>>,
     interval: Duration,
     tell: impl Fn(News) -> bool + Send + 'static,
 ) -> io::Result<Pacer> {
     let pacer = Pacer(Arc::new(Mutex::new(Orders { usual: interval, wanted: interval, to: None })));
     let paces = pacer.clone();
-    thread::Builder::new().name("feed".into()).spawn(move || keep_reading(command, &paces, &tell))?;
+    thread::Builder::new().name("feed".into()).spawn(move || keep_reading(command, first, &paces, &tell))?;
     Ok(pacer)
 }
 
@@ -40,7 +42,7 @@ pub(crate) struct Pacer(Arc<Mutex<Orders>>);
 struct Orders {
     usual: Duration,
     wanted: Duration,
-    to: Option<ChildStdin>,
+    to: Option<File>,
 }
 
 impl Pacer {
@@ -53,7 +55,7 @@ impl Pacer {
     }
 
     /// Takes over a new child, which has no orders yet.
-    fn hand(&self, to: Option<ChildStdin>) {
+    fn hand(&self, to: Option<File>) {
         let mut orders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A sampler that hangs in the driver does not read its orders, so writing them must not block.
         orders.to = to.filter(|to| rustix::io::ioctl_fionbio(to, true).is_ok());
@@ -91,11 +93,20 @@ impl Battery {
     }
 }
 
-fn keep_reading(command: impl Fn() -> Command, pacer: &Pacer, tell: &impl Fn(News) -> bool) {
+fn keep_reading(
+    command: impl Fn() -> Command,
+    mut first: Option<Box<Started>>,
+    pacer: &Pacer,
+    tell: &impl Fn(News) -> bool,
+) {
     let mut wait = Duration::from_secs(1);
     let mut leaving = Vec::new();
     loop {
-        let (lines, why) = one_child(&command, pacer, tell, &mut leaving);
+        let started = first.take().map_or_else(|| Started::by(command().stderr(Stdio::piped())), |first| Ok(*first));
+        let (lines, why) = match started {
+            Ok(child) => one_child(child, pacer, tell, &mut leaving),
+            Err(error) => (0, format!("the sampler could not be started: {error}")),
+        };
         wait = if lines > 1 { Duration::from_secs(1) } else { (wait * 2).min(LONGEST_PAUSE) };
         log::info!("sampler ended after {lines} lines: {why}");
         let text = format!("{why}; trying again in {} s", wait.as_secs());
@@ -104,32 +115,26 @@ fn keep_reading(command: impl Fn() -> Command, pacer: &Pacer, tell: &impl Fn(New
         }
         thread::sleep(wait);
         // A child that has exited by now is reaped.
-        leaving.retain_mut(|child: &mut Child| matches!(child.try_wait(), Ok(None)));
+        leaving.retain_mut(|child: &mut Offspring| !child.has_ended());
     }
 }
 
-/// One child from start to end: how many lines it gave and why it ended. It joins those that are `leaving`.
+/// One child to its end: how many lines it gave and why it ended. It joins those that are `leaving`.
 fn one_child(
-    command: &impl Fn() -> Command,
+    mut started: Started,
     pacer: &Pacer,
     tell: &impl Fn(News) -> bool,
-    leaving: &mut Vec<Child>,
+    leaving: &mut Vec<Offspring>,
 ) -> (u64, String) {
-    let mut child = match command().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn() {
-        Ok(child) => child,
-        Err(error) => return (0, format!("the sampler could not be started: {error}")),
-    };
-    pacer.hand(child.stdin.take());
-    let words = child.stderr.take().map(|errors| LastWords::of(&child, errors));
-    let output = child.stdout.take().map(|output| BufReader::new(Output::of(&child, output, None)));
-    let (lines, trouble) = output.map_or((0, None), |output| read_lines(output, tell));
-    let why = trouble.unwrap_or_else(|| match ended(&mut child, words) {
+    pacer.hand(started.input.take());
+    let (lines, trouble) = read_lines(BufReader::new(&mut started.output), tell);
+    let why = trouble.unwrap_or_else(|| match started.ended() {
         (status, said) if said.is_empty() => format!("the sampler ended ({status})"),
         (status, said) => format!("the sampler ended ({status}): {said}"),
     });
     // The child may hang in the driver, where no signal reaches it, so it is not waited for.
-    end_group(&mut child);
-    leaving.push(child);
+    started.child.end_group();
+    leaving.push(started.child);
     (lines, why)
 }
 

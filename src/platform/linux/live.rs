@@ -1,12 +1,17 @@
 //! Owns reading this machine once, safely: the sampler runs as a child process with a deadline, since a driver call
 //! may hang for ever and could then not even be interrupted.
 
+use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Take};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::child::{LastWords, Output, end_group, ended};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, getpid};
+
+use super::child::{Offspring, Output, Started};
 use super::order::Order;
 use crate::gpu::{Header, SCHEMA, Snapshot};
 use crate::platform::contract::Sampling;
@@ -55,17 +60,16 @@ pub(crate) fn read_two_snapshots(sampling: &Sampling) -> Result<(Snapshot, Optio
 
 fn readings(sampling: &Sampling, count: u64) -> Result<(Snapshot, Option<Snapshot>), LiveError> {
     let order = Order { sampling: sampling.clone(), count: Some(count), is_paced: false };
-    let mut child = sampler(&order).stderr(Stdio::piped()).spawn()?;
-    let deadline = Instant::now() + DEADLINE;
-    let words = child.stderr.take().map(|errors| LastWords::of(&child, errors));
-    let mut lines = Lines::of(&mut child, deadline)?;
+    let mut started = Started::by(sampler(&order).stderr(Stdio::piped()))?;
+    started.output.wait_until(Instant::now() + DEADLINE);
+    let mut lines = Lines(BufReader::new((&mut started.output).take(MOST_BYTES)));
     let result = match lines.first_two() {
         Ok(Some([header, snapshot])) => parse_lines(&header, &snapshot).map_err(LiveError::NotUnderstood),
         Ok(None) => {
             // A child that still runs has closed its output and reports nothing more.
-            end_group(&mut child);
-            let (status, said) = ended(&mut child, words);
-            Err(LiveError::Ended { status, said })
+            started.child.end_group();
+            let (status, said) = started.ended();
+            return Err(LiveError::Ended { status, said });
         }
         Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(LiveError::DriverDoesNotAnswer),
         Err(error) => Err(error.into()),
@@ -75,9 +79,7 @@ fn readings(sampling: &Sampling, count: u64) -> Result<(Snapshot, Option<Snapsho
         let second = if is_worth_it { lines.next_within(sampling.interval + DEADLINE) } else { None };
         (first, second)
     });
-    // The child is not waited for: within a driver call, such as closing it, it may outlive any signal for a while.
-    end_group(&mut child);
-    child.try_wait().ok();
+    started.child.end_group();
     result
 }
 
@@ -89,14 +91,14 @@ fn sampler(order: &Order) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg0("oomdoctor").args(order.arguments());
     command.stdin(Stdio::null()).stdout(Stdio::piped());
-    let parent = rustix::process::getpid();
+    let parent = getpid();
     // SAFETY: between fork and exec only three system calls are made; nothing is allocated and no lock is taken.
     unsafe { command.pre_exec(move || end_with(parent)) };
     command
 }
 
 /// Makes this process, a child of `parent`, lead a session of its own and end with its parent.
-fn end_with(parent: rustix::process::Pid) -> io::Result<()> {
+fn end_with(parent: Pid) -> io::Result<()> {
     rustix::process::setsid()?;
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     // The parent may have ended before that.
@@ -110,15 +112,57 @@ pub(crate) fn paced_sampler(sampling: &Sampling) -> Command {
     command
 }
 
-/// The lines that the sampling child prints.
-struct Lines(BufReader<Take<Output<ChildStdout>>>);
+/// What a fork gives: it returns in both processes.
+pub(crate) enum Fork {
+    /// In this program: the sampler that runs now; `None` where it has to be started later.
+    Program(Option<Box<Started>>),
+    /// In the child, which was the sampler until nobody read it any more.
+    Sampler(io::Result<()>),
+}
 
-impl Lines {
-    fn of(child: &mut Child, deadline: Instant) -> io::Result<Lines> {
-        let output = child.stdout.take().ok_or_else(|| io::Error::other("no pipe"))?;
-        Ok(Lines(BufReader::new(Output::of(child, output, Some(deadline)).take(MOST_BYTES))))
+/// Starts the paced sampler as a copy of this process: without loading the program a second time it has its first reading
+/// while this one still takes the terminal, and both share what is loaded. Only for the start of the program: while other
+/// threads run, and files are open that a child must not keep, `paced_sampler` is the way.
+pub(crate) fn fork(sampling: &Sampling) -> Fork {
+    let pipes = [pipe_with(PipeFlags::CLOEXEC), pipe_with(PipeFlags::CLOEXEC), pipe_with(PipeFlags::CLOEXEC)];
+    let [Ok(input), Ok(output), Ok(errors)] = pipes else { return Fork::Program(None) };
+    if !is_single_threaded() {
+        return Fork::Program(None);
     }
+    let parent = getpid();
+    #[allow(unsafe_code, reason = "the system has no other interface")]
+    // SAFETY: this is the only thread, so the child's copy of the memory has no lock that nobody will ever release.
+    match unsafe { libc::fork() } {
+        0 => {
+            drop((input.1, output.0, errors.0));
+            Fork::Sampler(become_sampler(parent, sampling, [input.0, output.1, errors.1]))
+        }
+        child => {
+            let child = Pid::from_raw(child).map(Offspring::forked);
+            let started = child.map(|child| Started::new(child, Some(input.1), output.0, Some(errors.0)));
+            Fork::Program(started.map(Box::new))
+        }
+    }
+}
 
+fn is_single_threaded() -> bool {
+    fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1)
+}
+
+/// Goes on as the sampling child of `parent`, with these as its standard streams.
+fn become_sampler(parent: Pid, sampling: &Sampling, [input, output, errors]: [OwnedFd; 3]) -> io::Result<()> {
+    end_with(parent)?;
+    rustix::stdio::dup2_stdin(&input)?;
+    rustix::stdio::dup2_stdout(&output)?;
+    rustix::stdio::dup2_stderr(&errors)?;
+    drop((input, output, errors));
+    super::obey(Order { sampling: sampling.clone(), count: None, is_paced: true })
+}
+
+/// The lines that the sampling child prints.
+struct Lines<'a>(BufReader<Take<&'a mut Output>>);
+
+impl Lines<'_> {
     /// The first two lines; `None` where the stream ends before.
     fn first_two(&mut self) -> io::Result<Option<[Vec<u8>; 2]>> {
         let mut lines = [Vec::new(), Vec::new()];

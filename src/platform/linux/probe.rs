@@ -5,6 +5,7 @@
 pub mod drm;
 mod holders;
 mod kin;
+mod memo;
 mod nvml;
 mod pace;
 mod people;
@@ -78,9 +79,9 @@ pub(crate) fn run(order: &Order, out: &mut (impl Write + AsFd), mut paces: Optio
             pace::Woken::Due => {
                 last = due;
                 let windows = windows.as_ref().and_then(Watch::latest);
-                let mut snapshot = Snapshot { windows, ..sampler.snapshot_at(Moment::now()) };
+                let snapshot = Snapshot { windows, ..sampler.snapshot_at(Moment::now()) };
                 let listed = glances.is_some().then(|| listed(&snapshot));
-                is_read = writer.write(out, &mut snapshot)?;
+                is_read = writer.write(out, snapshot)?;
                 let glances_and_listed = glances.as_mut().zip(listed);
                 if let Some(peaks) =
                     glances_and_listed.and_then(|(glances, listed)| glances.peaks(&mut sampler, listed))
@@ -349,7 +350,8 @@ impl Sampler {
         // A process that only draws has no workers: the programs in a terminal do not work for the terminal.
         let mut users: BTreeMap<u32, bool> = rows.map(|row| (row.pid, row.kind != ProcessKind::Graphics)).collect();
         users.extend(holders.iter().map(|holder| (holder.process.pid, true)));
-        let groups = self.families.groups(&self.procfs, &mut |pid, before| self.people.running(pid, before), &users);
+        let memo = self.people.memo();
+        let groups = self.families.groups(&memo, &mut |pid, before| self.people.running(pid, before), &users);
         let rows = devices.iter_mut().flat_map(|device| &mut device.processes).filter(|row| row.proved);
         for row in rows.chain(holders.iter_mut().map(|holder| &mut holder.process)) {
             row.group = groups.leaders.get(&row.pid).copied();

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::child::Output;
+use super::child::Started;
 use crate::gpu::windows::WindowsReading;
 
 /// PowerShell alone takes a second or two to start.
@@ -40,14 +40,12 @@ pub(crate) fn read() -> WindowsReading {
 fn answer() -> io::Result<String> {
     let mut command = Command::new("powershell.exe");
     command.args(["-NoProfile", "-NonInteractive", "-Command", QUESTION]);
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
-    let pipe = child.stdout.take().ok_or_else(|| io::Error::other("no pipe"))?;
+    let mut asked = Started::by(command.stdin(Stdio::null()).stderr(Stdio::null()))?;
+    asked.output.wait_until(Instant::now() + DEADLINE);
     let mut bytes = Vec::new();
-    let output = Output::of(&child, pipe, Some(Instant::now() + DEADLINE));
-    let read = output.take(MOST_BYTES).read_to_end(&mut bytes);
+    let read = (&mut asked.output).take(MOST_BYTES).read_to_end(&mut bytes);
     // One that has answered has nothing more to do.
-    let _ = child.kill();
-    let _ = child.wait();
+    asked.child.end();
     read.map(|_| String::from_utf8_lossy(&bytes).into_owned())
 }
 

@@ -22,9 +22,15 @@ pub(crate) fn listen_to_signals(tell: impl Fn(Asked) -> bool + Send + 'static) -
     // All signals that end a program that does not handle them.
     let ending = [SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU];
     let others = [SIGTSTP, SIGCONT, SIGWINCH, SIGUSR1, SIGUSR2, SIGXFSZ];
-    let mut signals = Signals::new(ending.into_iter().chain(others).chain(more_ending_signals()))?;
+    let mut signals = Signals::new(ending.into_iter().chain(others))?;
     give_back_on_fault();
     thread::Builder::new().name("signals".into()).spawn(move || {
+        // To add one costs as much as there are already. Nobody sends these, so nobody waits for the last of them.
+        for signal in more_ending_signals() {
+            if let Err(error) = signals.add_signal(signal) {
+                log::warn!("signal {signal} can't be handled: {error}");
+            }
+        }
         for signal in signals.forever() {
             let asked = match signal {
                 SIGTSTP => Asked::Stop,

@@ -68,10 +68,11 @@ impl<W: io::Write> Pen<W> {
         &mut self.terminal
     }
 
-    /// Writes where two pictures of the same part of the screen differ, and leaves the terminal in its own style.
-    pub(super) fn draw<'a>(&mut self, parts: impl Iterator<Item = (&'a Buffer, &'a Buffer)>) -> io::Result<()> {
+    /// Writes where two pictures of the same part of the screen differ, the first of which is none where nothing is there yet,
+    /// and leaves the terminal in its own style.
+    pub(super) fn draw<'a>(&mut self, parts: impl Iterator<Item = (Option<&'a Buffer>, &'a Buffer)>) -> io::Result<()> {
         if !self.has_escapes {
-            let cells = parts.flat_map(|(then, now)| then.diff_iter(now));
+            let cells = parts.flat_map(|(then, now)| changed(then, now));
             return CrosstermBackend::new(&mut self.terminal).draw(cells);
         }
         let mut frame = Frame { written: String::new(), at: None, ink: PLAIN, columns: self.columns };
@@ -81,6 +82,15 @@ impl<W: io::Write> Pen<W> {
         frame.change_to(PLAIN);
         self.terminal.write_all(frame.written.as_bytes())
     }
+}
+
+/// The cells that have to be written, with their places.
+fn changed<'a>(then: Option<&'a Buffer>, now: &'a Buffer) -> Vec<(u16, u16, &'a Cell)> {
+    if let Some(then) = then {
+        return then.diff_iter(now).collect();
+    }
+    let cells = now.area.positions().zip(&now.content).filter(|(_, cell)| **cell != Cell::EMPTY);
+    cells.map(|(place, cell)| (place.x, place.y, cell)).collect()
 }
 
 /// What is written for one picture, and how the terminal stands after it.
@@ -94,8 +104,8 @@ struct Frame {
 }
 
 impl Frame {
-    fn write(&mut self, then: &Buffer, now: &Buffer, has_colors: bool) {
-        let changed: Vec<(u16, u16)> = then.diff_iter(now).map(|(x, y, _)| (x, y)).collect();
+    fn write(&mut self, then: Option<&Buffer>, now: &Buffer, has_colors: bool) {
+        let changed: Vec<(u16, u16)> = changed(then, now).into_iter().map(|(x, y, _)| (x, y)).collect();
         for row in changed.chunk_by(|one, other| one.1 == other.1) {
             let Some((_, y)) = row.first() else { continue };
             let columns: Vec<u16> = row.iter().map(|(x, _)| *x).collect();
@@ -328,7 +338,7 @@ mod tests {
         prop::collection::vec(piece, 0..12)
     }
 
-    fn written(part: (&Buffer, &Buffer), has_escapes: bool) -> Vec<u8> {
+    fn written(part: (Option<&Buffer>, &Buffer), has_escapes: bool) -> Vec<u8> {
         let mut written = Vec::new();
         let mut pen = Pen::new(&mut written, has_escapes);
         pen.is_wide(40);
@@ -355,9 +365,10 @@ mod tests {
                 let (then_part, now_part) = (cut_out(&then, part), cut_out(&now, part));
                 now = then.clone();
                 super::super::put(&mut now, &now_part);
-                bit_by_bit.process(&written((&then_part, &now_part), true));
+                bit_by_bit.process(&written((Some(&then_part), &now_part), true));
                 let mut as_a_whole = vt100::Parser::new(whole.height, whole.width, 0);
-                as_a_whole.process(&written((&Buffer::empty(whole), &now), false));
+                as_a_whole.process(&written((Some(&Buffer::empty(whole)), &now), false));
+                prop_assert_eq!(written((None, &now), true), written((Some(&Buffer::empty(whole)), &now), true));
                 for place in whole.positions() {
                     let [own, other] = [&bit_by_bit, &as_a_whole].map(|one| look(one.screen(), place));
                     prop_assert_eq!(own, other, "{}", place);
