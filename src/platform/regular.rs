@@ -57,7 +57,8 @@ pub(crate) fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<(
     new.persist(path).map(drop).map_err(|error| error.error)
 }
 
-fn check(there: &fs::Metadata) -> io::Result<()> {
+/// Fails unless this is a regular file, with the reason in words.
+pub(crate) fn check(there: &fs::Metadata) -> io::Result<()> {
     if there.is_file() {
         return Ok(());
     }

@@ -1,6 +1,8 @@
 //! The sampler with the fake driver, through the shipped program and the real wrapper: every known way in which drivers
 //! misbehave or are missing.
 
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use oomdoctor::gpu::{Device, Driver, GpuProcess, Nature, ProcessKey, ProcessKind, Reading, Snapshot, Vantage, sight};
@@ -8,7 +10,8 @@ use oomdoctor::platform::linux::probe::{Moment, Sampler};
 use oomdoctor::platform::linux::procfs::Procfs;
 use oomdoctor::units::Bytes;
 
-use crate::support::fake_driver::{FakeDriver, GIB, Sleeper, devices};
+use crate::support::fake_driver::{FakeDriver, GIB, PATIENCE, Sleeper, devices, homes};
+use crate::support::pty::Session;
 
 fn only_device(snapshot: &Snapshot) -> &Device {
     assert_eq!(snapshot.devices.len(), 1);
@@ -420,13 +423,39 @@ fn a_driver_without_a_shutdown_function_is_closed_without_a_panic() {
 
 #[test]
 fn ps_survives_a_driver_that_hangs() {
-    for call in ["nvmlInit_v2", "nvmlDeviceGetMemoryInfo_v2"] {
-        let driver = FakeDriver::new(&format!("(gpus: [()], faults: [(call: \"{call}\", hang: true)])"));
-        let begun = Instant::now();
-        let ps = driver.output(&["ps"]);
-        assert_eq!(ps.status.code(), Some(1));
-        assert!(String::from_utf8_lossy(&ps.stderr).contains("driver does not answer"), "{ps:?}");
-        assert!(begun.elapsed() < Duration::from_secs(10), "the deadline is 2 s");
+    let driver = FakeDriver::new("(gpus: [()], faults: [(call: \"nvmlDeviceGetMemoryInfo_v2\", hang: true)])");
+    let begun = Instant::now();
+    let ps = driver.output(&["ps"]);
+    assert_eq!(ps.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&ps.stderr).contains("driver does not answer"), "{ps:?}");
+    assert!(begun.elapsed() < Duration::from_secs(30), "the deadline is 10 s");
+}
+
+#[test]
+fn a_driver_that_starts_slowly_is_waited_for_and_only_a_terminal_reads_so() {
+    let driver =
+        FakeDriver::new("(gpus: [(name: \"GPU of a slow start\")], faults: [(call: \"nvmlInit_v2\", hang_ms: 2500)])");
+    let ps = driver.output(&["ps"]);
+    assert!(ps.status.success() && ps.stderr.is_empty(), "{ps:?}");
+    let library = driver.library();
+    let session = Session::oomdoctor((100, 20), &["ps", "--nvml-library", library.to_str().unwrap()]);
+    let screen = session.wait_for("the table", |screen| screen.contents().contains("GPU of a slow start"));
+    assert_eq!(screen.matches("waiting").count(), 1, "{screen}");
+}
+
+#[test]
+fn a_library_that_is_no_file_is_refused_and_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    for path in [fifo.as_path(), folder.path(), Path::new("/dev/null")] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
+        command.args(["ps", "--nvml-library"]).arg(path).envs(homes());
+        let ps = assert_cmd::Command::from_std(command).timeout(PATIENCE).output().unwrap();
+        assert_eq!(ps.status.code(), Some(1), "{ps:?}");
+        let said = String::from_utf8_lossy(&ps.stderr).into_owned();
+        assert!(said.contains(path.to_str().unwrap()) && !said.contains("does not answer"), "{said}");
+        assert!(said.contains("not a regular file") || said.contains("folder"), "{said}");
     }
 }
 

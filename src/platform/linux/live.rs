@@ -2,10 +2,11 @@
 //! may hang for ever and could then not even be interrupted.
 
 use std::fs;
-use std::io::{self, BufRead, BufReader, Read, Take};
+use std::io::{self, BufRead, BufReader, IsTerminal, Read, Take, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::sync::Once;
 use std::time::{Duration, Instant};
 
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -16,8 +17,13 @@ use super::order::Order;
 use crate::gpu::{Header, SCHEMA, Snapshot};
 use crate::platform::contract::Sampling;
 
-/// How long the driver may take for one reading. Waking a card that sleeps takes about a second.
-const DEADLINE: Duration = Duration::from_secs(2);
+/// How long the driver may take for the first reading. Without persistence mode each process starts it anew, which takes
+/// 1 to 3 s a GPU where memory with ECC is scrubbed.
+const DEADLINE: Duration = Duration::from_secs(10);
+/// A person who waits longer than this is told what for.
+const UNEXPLAINED: Duration = Duration::from_secs(2);
+/// How long a driver that has started may take for a reading.
+const NEXT_DEADLINE: Duration = Duration::from_secs(2);
 /// More than any machine's snapshot. A longer stream does not come from the sampler.
 const MOST_BYTES: u64 = 64 << 20;
 
@@ -47,7 +53,7 @@ fn complaint(said: &str) -> String {
     if said.is_empty() { String::new() } else { format!(": {said}") }
 }
 
-/// One reading of this machine within 2 s. Blocks for that long at most, whatever the driver does.
+/// One reading of this machine. Blocks for [`DEADLINE`] at most, whatever the driver does.
 pub(crate) fn read_one_snapshot(sampling: &Sampling) -> Result<Snapshot, LiveError> {
     readings(sampling, 1).map(|(first, _)| first)
 }
@@ -61,9 +67,9 @@ pub(crate) fn read_two_snapshots(sampling: &Sampling) -> Result<(Snapshot, Optio
 fn readings(sampling: &Sampling, count: u64) -> Result<(Snapshot, Option<Snapshot>), LiveError> {
     let order = Order { sampling: sampling.clone(), count: Some(count), is_paced: false };
     let mut started = Started::by(sampler(&order).stderr(Stdio::piped()))?;
-    started.output.wait_until(Instant::now() + DEADLINE);
+    let begun = Instant::now();
     let mut lines = Lines(BufReader::new((&mut started.output).take(MOST_BYTES)));
-    let result = match lines.first_two() {
+    let result = match lines.first_two(begun + UNEXPLAINED, begun + DEADLINE, say_what_is_awaited) {
         Ok(Some([header, snapshot])) => parse_lines(&header, &snapshot).map_err(LiveError::NotUnderstood),
         Ok(None) => {
             // A child that still runs has closed its output and reports nothing more.
@@ -76,11 +82,30 @@ fn readings(sampling: &Sampling, count: u64) -> Result<(Snapshot, Option<Snapsho
     };
     let result = result.map(|first| {
         let is_worth_it = count > 1 && first.devices.iter().any(|device| !device.processes.is_empty());
-        let second = if is_worth_it { lines.next_within(sampling.interval + DEADLINE) } else { None };
+        let second = if is_worth_it { lines.next_within(sampling.interval + NEXT_DEADLINE) } else { None };
         (first, second)
     });
     started.child.end_group();
     result
+}
+
+/// Says once, and only on a terminal, why nothing happens: a script that stores standard error must not find it there.
+fn say_what_is_awaited() {
+    static SAID: Once = Once::new();
+    SAID.call_once(|| {
+        let mut errors = io::stderr();
+        if errors.is_terminal() {
+            // An error here is ignored: if standard error is closed, nobody reads messages.
+            let _ = writeln!(errors, "{}", awaited());
+        }
+    });
+}
+
+fn awaited() -> String {
+    let most = DEADLINE.as_secs();
+    format!(
+        "oomdoctor: waiting up to {most} s for the GPU driver to start; persistence mode (nvidia-persistenced) avoids that"
+    )
 }
 
 /// The command of the sampling child: this very program, in a session of its own so that Ctrl-C does not reach it and the
@@ -137,6 +162,8 @@ pub(crate) fn fork(sampling: &Sampling) -> Fork {
             drop((input.1, output.0, errors.0));
             Fork::Sampler(become_sampler(parent, sampling, [input.0, output.1, errors.1]))
         }
+        // Without room for another process it is tried later.
+        child if child < 0 => Fork::Program(None),
         child => {
             let child = Pid::from_raw(child).map(Offspring::forked);
             let started = child.map(|child| Started::new(child, Some(input.1), output.0, Some(errors.0)));
@@ -163,18 +190,39 @@ fn become_sampler(parent: Pid, sampling: &Sampling, [input, output, errors]: [Ow
 struct Lines<'a>(BufReader<Take<&'a mut Output>>);
 
 impl Lines<'_> {
-    /// The first two lines; `None` where the stream ends before.
-    fn first_two(&mut self) -> io::Result<Option<[Vec<u8>; 2]>> {
+    /// The first two lines, by the deadline; `None` where the stream ends before. If they are not complete by `explained`,
+    /// `explain` is called.
+    fn first_two(
+        &mut self,
+        explained: Instant,
+        deadline: Instant,
+        explain: impl Fn(),
+    ) -> io::Result<Option<[Vec<u8>; 2]>> {
         let mut lines = [Vec::new(), Vec::new()];
+        self.wait_until(explained);
         for line in &mut lines {
-            self.0.read_until(b'\n', line)?;
+            match self.0.read_until(b'\n', line) {
+                Err(error) if error.kind() == io::ErrorKind::TimedOut && Instant::now() < deadline => {
+                    explain();
+                    self.wait_until(deadline);
+                    // What was read of the line before is kept.
+                    self.0.read_until(b'\n', line)?;
+                }
+                read => {
+                    read?;
+                }
+            }
         }
         Ok(lines.iter().all(|line| line.ends_with(b"\n")).then_some(lines))
     }
 
+    fn wait_until(&mut self, deadline: Instant) {
+        self.0.get_mut().get_mut().wait_until(deadline);
+    }
+
     /// The reading of the next line, if it comes within this time.
     fn next_within(&mut self, patience: Duration) -> Option<Snapshot> {
-        self.0.get_mut().get_mut().wait_until(Instant::now() + patience);
+        self.wait_until(Instant::now() + patience);
         let mut line = Vec::new();
         self.0.read_until(b'\n', &mut line).ok()?;
         serde_json::from_slice(&line).ok()
@@ -187,4 +235,46 @@ fn parse_lines(header: &[u8], snapshot: &[u8]) -> Result<Snapshot, String> {
         return Err(format!("it is of schema {}, this program reads up to {SCHEMA}", header.schema));
     }
     serde_json::from_slice(snapshot).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// The first two lines of what this shell script prints, and how often the wait was explained. The script goes on
+    /// when it reads a line, which the explanation writes.
+    fn first_two(script: &str, explained: Duration, most: Duration) -> (io::Result<Option<[Vec<u8>; 2]>>, u32) {
+        let mut started = Started::by(Command::new("sh").args(["-c", script]).stdin(Stdio::piped())).unwrap();
+        let mut input = started.input.take().unwrap();
+        let mut lines = Lines(BufReader::new((&mut started.output).take(MOST_BYTES)));
+        let (explanations, now) = (Cell::new(0), Instant::now());
+        let read = lines.first_two(now + explained, now + most, || {
+            explanations.set(explanations.get() + 1);
+            writeln!(&input, "go on").unwrap();
+        });
+        input.flush().unwrap();
+        started.child.end();
+        (read, explanations.get())
+    }
+
+    #[test]
+    fn a_slow_driver_is_waited_for_and_the_wait_is_explained_once() {
+        const LONG: Duration = Duration::from_secs(60);
+        let (read, explanations) = first_two("printf 'hea'; read on; printf 'der\\nreading\\n'", Duration::ZERO, LONG);
+        assert_eq!(read.unwrap().unwrap(), [b"header\n".to_vec(), b"reading\n".to_vec()]);
+        assert_eq!(explanations, 1);
+        let (read, explanations) = first_two("printf 'header\\nreading\\n'", LONG, LONG);
+        assert!(read.unwrap().is_some());
+        assert_eq!(explanations, 0, "nobody waited long");
+    }
+
+    #[test]
+    fn a_driver_that_hangs_is_given_up_at_the_deadline() {
+        let (read, explanations) = first_two("read on; exec sleep 1000", Duration::ZERO, Duration::from_millis(20));
+        assert_eq!(read.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(explanations, 1);
+        const { assert!(NEXT_DEADLINE.as_secs() < DEADLINE.as_secs()) };
+    }
 }

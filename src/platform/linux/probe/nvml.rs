@@ -17,6 +17,7 @@ use super::source::{DeviceReading, Moment, Source, SourceReading};
 use super::trouble::{DeviceTrouble, Trouble};
 use crate::gpu::Driver;
 use crate::platform::linux::procfs::Procfs;
+use crate::platform::regular;
 use crate::units::Bytes;
 
 mod card;
@@ -239,6 +240,17 @@ fn count_again(nvml: &Nvml, cards: &mut Vec<Card>) {
     }
 }
 
+/// Refuses what the loader could wait for. A bare name is looked up by the loader, and what is missing is for it to say.
+fn check_is_file(path: &Path) -> Result<(), Trouble> {
+    let is_path = path.as_os_str().as_encoded_bytes().contains(&b'/');
+    match std::fs::metadata(path) {
+        Ok(there) if is_path => {
+            regular::check(&there).map_err(|error| Trouble::NotAFile(path.to_owned(), error.to_string()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// How long after opening to open again, where no GPU at all can be read.
 fn reopen_after(troubles: &[Option<DeviceTrouble>]) -> Option<Duration> {
     if troubles.is_empty() || troubles.iter().any(Option::is_none) {
@@ -249,6 +261,9 @@ fn reopen_after(troubles: &[Option<DeviceTrouble>]) -> Option<Duration> {
 }
 
 fn open_library(named: Option<&Path>) -> Result<Library, Trouble> {
+    if let Some(path) = named {
+        check_is_file(path)?;
+    }
     let names: Vec<&Path> = named.map_or_else(|| LIBRARY_NAMES.iter().map(Path::new).collect(), |path| vec![path]);
     let mut refused = String::new();
     for name in names {

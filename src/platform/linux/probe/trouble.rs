@@ -19,6 +19,12 @@ pub(super) enum Trouble {
          --nvml-library, or leave it out to use the system's", .0.display(), one_line(.1)
     )]
     CannotLoad(PathBuf, String),
+    /// What was named is a folder, a pipe or a device. The loader would wait for a pipe for ever.
+    #[error(
+        "{} is not a library ({}); name the file libnvidia-ml.so.1 with --nvml-library, or leave it out to use the \
+         system's", .0.display(), .1
+    )]
+    NotAFile(PathBuf, String),
     /// A library, but not this one: it lacks the calls of NVML.
     #[error(
         "{} is not the NVIDIA driver's management library: it has no nvmlInit_v2; name libnvidia-ml.so.1 with \
