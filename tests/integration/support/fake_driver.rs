@@ -212,6 +212,12 @@ impl Sleeper {
         Sleeper { child: command.arg0(name).arg("1000").stdin(device()).spawn().unwrap() }
     }
 
+    /// A process of this user; only root can start one.
+    pub fn of_user(id: u32) -> Sleeper {
+        let mut command = Command::new("sleep");
+        Sleeper { child: command.arg("1000").uid(id).stdin(device()).spawn().unwrap() }
+    }
+
     /// A process that ignores SIGTERM.
     pub fn deaf() -> Sleeper {
         let mut command = Command::new("sh");
