@@ -83,6 +83,18 @@ pub fn shortened(text: &str, width: usize, most: usize) -> Vec<String> {
     lines
 }
 
+/// A foreign word as an argument in a command to copy. `None` where it is no name: a word that begins with `-` would be an
+/// option, and one that a shell reads would be more than a word. Brackets, as in `gpu[01-04]`, are quoted.
+pub(crate) fn name_as_argument(word: &str) -> Option<Cow<'_, str>> {
+    let is_name = word.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && word.chars().all(|c| c.is_ascii_alphanumeric() || "._/:[]-".contains(c));
+    match is_name {
+        true if word.contains(['[', ']']) => Some(Cow::Owned(format!("'{word}'"))),
+        true => Some(Cow::Borrowed(word)),
+        false => None,
+    }
+}
+
 /// Whether a character can move the cursor, change the terminal or hide what is there.
 pub fn is_harmful(c: char) -> bool {
     c.is_control()

@@ -16,6 +16,7 @@ use super::limit::{self, Limit};
 use super::version::{self, Versions};
 use crate::internal::Internal;
 use crate::log::Expression;
+use crate::text::name_as_argument;
 use crate::units::Bytes;
 
 pub use read::{RunRule, of_command, read};
@@ -245,11 +246,12 @@ impl Run {
             let printed = ["pbs_jobid", "lsb_jobid"].into_iter().find_map(|name| self.printed.get(name));
             printed.map(String::as_str)
         });
+        let job = job.and_then(name_as_argument);
         let pod = self.pod.as_ref().map(|pod| match &self.namespace {
             Some(namespace) => format!("{pod} -n {namespace}"),
             None => pod.clone(),
         });
-        let known = [("JOBID", job), ("POD", pod.as_deref()), ("UNIT", self.unit())];
+        let known = [("JOBID", job.as_deref()), ("POD", pod.as_deref()), ("UNIT", self.unit())];
         let words = text.split_inclusive(' ').map(|word| {
             let bare = word.trim_end();
             match known.iter().find(|(stand_in, _)| *stand_in == bare) {
@@ -583,6 +585,26 @@ ValueError: To serve at least one request with the models's max seq len (65536),
         for (key, is_known) in [("word(\"model\")", true), ("word(\"modle\")", false), ("number(\"step\")", true)] {
             let rule = ron::from_str::<super::RunRule>(&format!("(key: {key}, patterns: [])"));
             assert_eq!(rule.is_ok(), is_known, "{rule:?}");
+        }
+    }
+
+    #[test]
+    fn a_word_of_the_log_becomes_no_option_and_no_second_command() {
+        let named =
+            |line: &str| run(&format!("{line}\nRuntimeError: CUDA error: out of memory")).named_in("qstat -fx JOBID");
+        assert_eq!(named("PBS_JOBID=77.pbs01"), "qstat -fx 77.pbs01");
+        assert_eq!(named("PBS_JOBID=77[3].pbs01"), "qstat -fx '77[3].pbs01'");
+        for hostile in ["-rf", "--help", "1;reboot", "1$(reboot)", "1`reboot`", "1>x", "1&reboot"] {
+            assert_eq!(named(&format!("LSB_JOBID={hostile}")), "qstat -fx JOBID", "{hostile}");
+        }
+        for hostile in ["-rf", "--help", "-", "a-", "A", "a_b", &"a".repeat(64)] {
+            let told = run(&format!("Name: a\nNamespace: {hostile}\nRuntimeError: CUDA error: out of memory"));
+            assert_eq!(told.namespace, None, "{hostile}");
+        }
+        let told = run("MountVolume failed in pod train-0_ml-team(1f)\nRuntimeError: CUDA error: out of memory");
+        assert_eq!((told.namespace.as_deref(), told.pod.as_deref()), (Some("ml-team"), Some("train-0")));
+        for (line, pod) in [("see pod/train-0.", Some("train-0")), ("see pod/-rf", None), ("see pod/a..b", None)] {
+            assert_eq!(run(&format!("{line}\nRuntimeError: CUDA error: out of memory")).pod.as_deref(), pod, "{line}");
         }
     }
 

@@ -107,8 +107,10 @@ pub(super) fn way(kind: Kind, name: &str) -> Vec<Way> {
 }
 
 pub(super) fn way_to_pod(name: &str) -> Result<Vec<Way>, String> {
-    let Some((namespace, pod)) = name.split_once('/').filter(|(space, pod)| !space.is_empty() && !pod.is_empty())
-    else {
+    // Neither may be an option to kubectl.
+    let are_names =
+        |(space, pod): &(&str, &str)| [space, pod].iter().all(|name| !name.is_empty() && !name.starts_with('-'));
+    let Some((namespace, pod)) = name.split_once('/').filter(are_names) else {
         return Err("give the namespace, too: pod:NAMESPACE/NAME".to_owned());
     };
     let get = argv(&["kubectl", "get", "pod", "-n", namespace, pod, "-o", "json", "--request-timeout=10s"]);
@@ -236,6 +238,8 @@ mod tests {
         assert!(argv.contains(&"trainer".to_owned()) && argv.contains(&"--previous".to_owned()), "{argv:?}");
         assert!(logs_of_pod("Error from server").is_err());
         assert!(of_kubernetes(&Surroundings::default(), "{\"items\": [").is_err(), "cut is not empty");
-        assert!(way_to_pod("train-0").is_err());
+        for wrong in ["train-0", "ml/", "ml/-A", "-A/train-0"] {
+            assert!(way_to_pod(wrong).is_err(), "{wrong}");
+        }
     }
 }

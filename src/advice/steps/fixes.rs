@@ -20,6 +20,7 @@ use crate::knowledge::{
     Condition, Diagnosis, Fix, FixCommand, FixId, Frees, MemoryKind, OwnOption, Platform, own_option,
 };
 use crate::memory::{Is, quant, table};
+use crate::text::name_as_argument;
 use crate::units::Bytes;
 
 /// Fixes that load the weights in another number of bits.
@@ -368,7 +369,10 @@ impl Filling<'_, '_> {
     fn usual_value_of(&self, name: &str) -> Option<String> {
         let (case, log) = (self.case, self.case.log);
         match name {
-            "gpu_uuid" => case.other_gpu.as_ref()?.device.uuid.known().cloned(),
+            "gpu_uuid" => {
+                // It may be what another machine said of itself.
+                Some(name_as_argument(case.other_gpu.as_ref()?.device.uuid.known()?)?.into_owned())
+            }
             "gpu_index" => self.index_of_other_gpu(),
             "gpu_number" => Some(case.other_gpu.as_ref()?.device.number()?.to_string()),
             "where_set" => form::where_set(self.ran_on).map(str::to_owned),

@@ -13,6 +13,7 @@ use crate::advice::scheduler::scheduler;
 use crate::gpu::Vantage;
 use crate::knowledge::{FixId, Platform, Program};
 use crate::packed;
+use crate::text::name_as_argument;
 use crate::units::Bytes;
 
 /// How to find out who uses a GPU in one place: a row of `knowledge/advice/look.ron`.
@@ -44,8 +45,8 @@ pub(crate) fn who_uses_it(case: &Case<'_>) -> Option<PlannedFix> {
     let pids: Vec<String> = case.blamed.iter().map(|named| named.pid.to_string()).collect();
     let command = if pids.is_empty() { look.command } else { look.command_with_pids.or(look.command) };
     let command = command.map(|command| {
-        let node = case.log.run.printed.get("slurm_job_nodelist").map_or("NODE", String::as_str);
-        command.replace("{pids}", &pids.join(",")).replace("{node}", node)
+        let node = case.log.run.printed.get("slurm_job_nodelist").and_then(|nodes| name_as_argument(nodes));
+        command.replace("{pids}", &pids.join(",")).replace("{node}", node.as_deref().unwrap_or("NODE"))
     });
     let step = Step::new(look.action.to_owned(), command, why(case), look.expect, look.if_not);
     // The job may have numbered it otherwise.

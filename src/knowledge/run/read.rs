@@ -135,6 +135,10 @@ pub fn read(rules: &[RunRule], versions: &[VersionRule], log: &PastedLog, line: 
     let before = [&windows.head, &windows.near];
     let mut run = said(rules, &windows);
     run.command = run.command.as_deref().and_then(alone);
+    run.namespace = run.namespace.filter(|name| is_kubernetes_label(name));
+    // A sentence may end behind the name.
+    run.pod = run.pod.map(|name| name.trim_end_matches('.').to_owned());
+    run.pod = run.pod.filter(|name| name.split('.').all(is_kubernetes_label));
     let mut layers_in_all = None;
     let mut buffers: Vec<(String, Bytes)> = Vec::new();
     for rule in rules {
@@ -180,6 +184,12 @@ fn said(rules: &[RunRule], windows: &Windows) -> Run {
         _ => None,
     });
     Run::deserialize(Value::Object(values.collect())).unwrap_or_default()
+}
+
+/// Whether Kubernetes takes this as a name (an RFC 1123 label). What a log has in its place may be an option to kubectl.
+fn is_kubernetes_label(name: &str) -> bool {
+    let has_only_its_characters = name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'));
+    (1..=63).contains(&name.len()) && has_only_its_characters && !name.starts_with('-') && !name.ends_with('-')
 }
 
 /// A command line as far as its own command goes: who copies it from here runs nothing else that stands on a log's line.
