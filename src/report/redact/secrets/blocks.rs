@@ -1,5 +1,5 @@
-//! Owns keys and certificates between BEGIN and END, on several lines or on one, with or without the prefix of a log,
-//! and where either mark was cut off.
+//! Owns secrets of several lines: keys and certificates between BEGIN and END, on several lines or on one, with or without
+//! the prefix of a log, and where either mark was cut off; and the values of YAML that stand below their key.
 
 use std::ops::Range;
 
@@ -69,4 +69,41 @@ fn body(line: &str) -> Option<Range<usize>> {
     let word = line.get(start..)?;
     let is_base64 = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte));
     (!word.is_empty() && word.len() <= LONGEST && is_base64).then_some(start..line.len())
+}
+
+/// The lines below a key of YAML whose value is `|` or `>` (a block scalar), up to the first that is not indented further
+/// than the key. `None` where the value is another one.
+pub(super) fn below(text: &str, value: &Range<usize>) -> Option<Range<usize>> {
+    // A tag may stand before it.
+    let sign = text.get(value.clone())?.rsplit([' ', '\t']).next()?;
+    let is_sign =
+        sign.starts_with(['|', '>']) && sign.bytes().skip(1).all(|byte| byte.is_ascii_digit() || b"+-".contains(&byte));
+    let rest = text.get(value.end..)?;
+    let (behind, block) = rest.split_once('\n')?;
+    if !is_sign || !(behind.trim().is_empty() || behind.trim_start().starts_with('#')) {
+        return None;
+    }
+    let before = text.get(..value.start)?;
+    let key_line = before.rsplit('\n').next().unwrap_or_default();
+    // An item of a list may begin with the key.
+    let key_column = key_line.len() - key_line.trim_start_matches([' ', '-']).len();
+    let is_within = |line: &&str| line.trim().is_empty() || indentation(line) > key_column;
+    let length: usize = block.split_inclusive('\n').take_while(is_within).map(str::len).sum();
+    let start = value.end + behind.len() + 1;
+    Some(start..start + length)
+}
+
+/// The lines of such a block, without the blanks around each.
+pub(super) fn lines(text: &str, block: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let mut start = block.start;
+    text.get(block).unwrap_or_default().split_inclusive('\n').filter_map(move |line| {
+        let from = start + indentation(line);
+        start += line.len();
+        let length = line.trim().len();
+        (length > 0).then_some(from..from + length)
+    })
+}
+
+fn indentation(line: &str) -> usize {
+    line.len() - line.trim_start().len()
 }

@@ -61,6 +61,24 @@ pub(super) struct Kind {
     pub(super) marked: bool,
 }
 
+impl Kind {
+    /// Whether its beginning is no part of an ordinary word: `TOKENhf_…`, `x_ghp_…`. Two letters and a full stop are.
+    fn is_told_within_a_word(&self) -> bool {
+        self.begins.len() >= 3 && self.begins.ends_with(['_', '-']) && !self.marked
+    }
+
+    /// Whether what follows the beginning was drawn at random and is no name of a class: a quarter of its characters
+    /// are capitals, or all are hexadecimal behind a beginning that is long enough to tell.
+    fn looks_drawn(&self, run: &[u8]) -> bool {
+        if matches!(self.follows, Follows::Hex) {
+            return self.begins.len() >= 6;
+        }
+        let capitals = run.iter().filter(|byte| byte.is_ascii_uppercase()).count();
+        let small = run.iter().filter(|byte| byte.is_ascii_lowercase()).count();
+        capitals * 4 >= run.len() && small * 4 >= run.len()
+    }
+}
+
 pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| table("kinds"));
 
 static BEGINNINGS: LazyLock<Option<AhoCorasick>> =
@@ -76,7 +94,8 @@ pub(super) fn find(text: &str, places: &mut Vec<Range<usize>>) {
     let mut until = 0;
     for found in beginnings.find_overlapping_iter(text) {
         let Some(kind) = KINDS.get(found.pattern().as_usize()) else { continue };
-        if found.start() < until || !begins_a_word(text, found.start()) {
+        let is_within_word = !begins_a_word(text, found.start());
+        if found.start() < until || is_within_word && !kind.is_told_within_a_word() {
             continue;
         }
         let behind = bytes.get(found.end()..).unwrap_or_default();
@@ -84,7 +103,8 @@ pub(super) fn find(text: &str, places: &mut Vec<Range<usize>>) {
         let length = behind.iter().take(kind.sure).take_while(|byte| kind.follows.has(**byte)).count();
         let run = behind.get(..length).unwrap_or_default();
         let is_one = length >= kind.sure || length >= FEWEST && kind.sure < SAFE && is_mixed(run);
-        if !is_one || kind.marked && !is_near_a_mark(text, found.start()..found.end() + length) {
+        let is_part_of_a_name = is_within_word && !(length >= kind.sure && kind.looks_drawn(run));
+        if !is_one || is_part_of_a_name || kind.marked && !is_near_a_mark(text, found.start()..found.end() + length) {
             continue;
         }
         // All that follows without a break belongs to the token.

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use super::blocks;
 use crate::report::redact::table::{Pattern, Words, table};
 
 /// What stands in the place of a secret.
@@ -57,10 +58,19 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| table("named"));
 /// Adds the ranges of such secrets in a text.
 pub(super) fn find(text: &str, places: &mut Vec<Range<usize>>) {
     for rule in &TABLE.rules {
-        let mut from = 0;
+        let (mut from, mut block_end) = (0, 0);
         while let Some(head) = rule.head.find_at(text, from) {
             let value = value_behind(text, head.end(), &rule.value);
-            places.extend(value.and_then(|value| secret_value(text, head.range(), value, rule.only)));
+            // What looks like a key within a block belongs to the block.
+            let block =
+                value.as_ref().filter(|_| head.start() >= block_end).and_then(|value| blocks::below(text, value));
+            if let Some(block) = block {
+                block_end = block.end;
+                let lines = blocks::lines(text, block);
+                places.extend(lines.filter_map(|line| secret_value(text, head.range(), line, rule.only)));
+            } else {
+                places.extend(value.and_then(|value| secret_value(text, head.range(), value, rule.only)));
+            }
             // The blank at the end of one match may be the beginning of the next.
             from = if head.as_str().ends_with([' ', '\t']) { head.end() - 1 } else { head.end() };
         }

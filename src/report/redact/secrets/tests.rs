@@ -148,6 +148,60 @@ fn no_part_of_a_value_is_left() {
 }
 
 #[test]
+fn a_value_of_yaml_goes_with_all_lines_below_its_key() {
+    for sign in ["|", ">", "|-", ">2+", "!!str |", "| # from the vault"] {
+        let text = format!(
+            "db:\n  password: {sign}\n    correct horse\n\n    battery\n  user: ada\nenv:\n- name: DB_PASS\n  value: {sign}\n    hunter\n\
+             - token: {sign}\n    abc\nHF_TOKEN: {sign}\n def\nnext: step 7\n"
+        );
+        let left = left_out(&text);
+        for secret in ["correct", "horse", "battery", "hunter", "abc", "def"] {
+            assert!(!left.contains(secret), "{secret} of {sign}\n{left}");
+        }
+        assert_eq!(left.lines().count(), text.lines().count(), "{left}");
+        for kept in ["  password: ", "  user: ada\n", "- name: DB_PASS\n", "next: step 7\n"] {
+            assert!(left.contains(kept), "{kept}\n{left}");
+        }
+    }
+    let other = "command: |\n  python train.py\nkey: |\n  a table of three rows\n";
+    assert_eq!(left_out(other), other);
+}
+
+#[test]
+fn blocks_of_yaml_within_each_other_are_read_once() {
+    let text: String = (0..2000).map(|at| format!("{}password: |\n", " ".repeat(at))).collect();
+    assert!(left_out(&text).len() < text.len() * 2);
+}
+
+#[test]
+fn passwords_go_behind_the_word_of_any_script() {
+    for (text, want) in [
+        ("пароль: hunter", "пароль: [redacted]"),
+        ("Пароль от базы: hunter", "Пароль от базы: [redacted]"),
+        ("ПАРОЛЬ=hunter", "ПАРОЛЬ=[redacted]"),
+        ("\"密码\": \"hunter\"", "\"密码\": [redacted]"),
+        ("数据库密碼：hunter", "数据库密碼：[redacted]"),
+        ("密码是hunter22x", "密码是[redacted]"),
+        ("パスワード：hunter", "パスワード：[redacted]"),
+        ("パスワードは hunter22x です", "パスワードは [redacted] です"),
+        ("비밀번호: hunter", "비밀번호: [redacted]"),
+        ("비밀번호 = hunter", "비밀번호 = [redacted]"),
+        ("كلمة المرور: hunter", "كلمة المرور: [redacted]"),
+        ("mật khẩu: hunter", "mật khẩu: [redacted]"),
+        ("Hasło: hunter", "Hasło: [redacted]"),
+        ("API密钥：abc123def456", "API密钥：[redacted]"),
+        ("токен: abc123def456", "токен: [redacted]"),
+    ] {
+        assert_eq!(left_out(text), want);
+    }
+    for text in
+        ["неверный пароль", "密码是错误的", "токен: 128", "パスワードが違います", "비밀번호가 틀립니다", "ключ: имя"]
+    {
+        assert_eq!(left_out(text), text);
+    }
+}
+
+#[test]
 fn what_stands_beside_a_secret_stays() {
     for (text, want) in [
         ("vllm serve m --api-key k1 k2 --port 80", "vllm serve m --api-key [redacted] --port 80"),

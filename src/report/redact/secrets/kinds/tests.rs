@@ -567,3 +567,32 @@ fn a_word_that_is_a_password_goes_behind_any_name_of_one() {
         assert!(!out.contains(&secret), "{text}: {out}");
     }
 }
+
+#[test]
+fn a_token_right_behind_a_word_goes_and_the_name_of_a_class_stays() {
+    for (kind, form, beginning) in [
+        ("Hugging Face", "hf_{c34}", 3),
+        ("GitHub personal", "ghp_{a36}", 4),
+        ("Groq", "gsk_{a52}", 4),
+        ("Replicate", "r8_{a37}", 3),
+        ("npm", "npm_{a36}", 4),
+        ("GitLab personal", "glpat-{u20}", 6),
+        ("DigitalOcean personal", "dop_v1_{h64}", 7),
+    ] {
+        let token = made(form);
+        for before in ["x_", "TOKEN", "token", "HF_TOKEN_", "7"] {
+            assert_gone(&token, beginning, &format!("see {before}{token}, step 7"), kind);
+        }
+    }
+    for name in [
+        "my_hf_DebertaForSequenceClassificationWithHeads",
+        "group_bidirectional_attention_over_every_token",
+        "transformers.LlamaForSequenceClassificationWithPooling",
+        "task-550e8400-e29b-41d4-a716-446655440000",
+        "client_secret_manager_configuration_of_version_2",
+        "canvas-0123456789abcdef0123456789abcdef01234567",
+        "perf_0123456789abcdef0123456789abcdef",
+    ] {
+        assert_eq!(redacted(name), name);
+    }
+}
