@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+use super::keymap::Keymap;
+
 /// A command key waits so long for a second one.
 pub(crate) const ALONE: Duration = Duration::from_millis(25);
 /// A burst ends after so much silence.
@@ -91,6 +93,15 @@ impl Burst {
     }
 }
 
+/// Where a key is pressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Where keys are commands.
+    Screen,
+    /// In a line that is typed.
+    Line,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     key: KeyEvent,
@@ -103,10 +114,10 @@ struct Waiting {
 
 impl Gate {
     /// Takes a key; returns what is certain by now.
-    pub fn key(&mut self, key: KeyEvent, now: Duration) -> Vec<Passed> {
+    pub fn key(&mut self, key: KeyEvent, now: Duration, keys: &Keymap) -> Vec<Passed> {
         let mut passed = self.tick(now);
         match text_of(key) {
-            Some(character) => passed.extend(self.text(key, character, now, false)),
+            Some(character) => passed.extend(self.text(key, character, now, Place::Screen, keys)),
             None => {
                 // A key that no paste can hold: what waited was a person's.
                 passed.extend(self.release());
@@ -117,10 +128,10 @@ impl Gate {
     }
 
     /// Takes a key for a line that is typed. There no key moves, and all of them stay in their order.
-    pub fn key_of_a_line(&mut self, key: KeyEvent, now: Duration) -> Vec<Passed> {
+    pub fn key_of_a_line(&mut self, key: KeyEvent, now: Duration, keys: &Keymap) -> Vec<Passed> {
         let mut passed = self.tick(now);
         match text_of(key) {
-            Some(character) => passed.extend(self.text(key, character, now, true)),
+            Some(character) => passed.extend(self.text(key, character, now, Place::Line, keys)),
             None => {
                 passed.extend(self.release());
                 passed.extend(self.burst.take().and_then(Burst::passed));
@@ -131,9 +142,16 @@ impl Gate {
     }
 
     /// Takes a key that may be part of a text; returns it where it acts at once.
-    fn text(&mut self, key: KeyEvent, character: char, now: Duration, in_a_line: bool) -> Option<Passed> {
+    fn text(
+        &mut self,
+        key: KeyEvent,
+        character: char,
+        now: Duration,
+        place: Place,
+        keys: &Keymap,
+    ) -> Option<Passed> {
         let (typed, dropped) = (self.follows_text(key, now), self.is_hushed(now));
-        self.heard(key, now);
+        self.heard(key, now, keys);
         if let Some(burst) = &mut self.burst {
             burst.push(key, character, now);
             return None;
@@ -144,21 +162,21 @@ impl Gate {
             Some(before) => {
                 let keys = if before.acted { vec![] } else { vec![before.key] };
                 let Waiting { character: first, typed, dropped, .. } = before;
-                let silence = if in_a_line { SILENCE_IN_A_LINE } else { SILENCE };
+                let silence = if place == Place::Line { SILENCE_IN_A_LINE } else { SILENCE };
                 let burst = Burst { text: first.into(), keys, last: now, silence, typed, dropped };
                 self.burst.insert(burst).push(key, character, now);
                 return None;
             }
             None => {}
         }
-        let acted = moves(key) && !dropped && !in_a_line;
+        let acted = moves(key, keys) && !dropped && place == Place::Screen;
         self.last = Some(Waiting { key, character, at: now, acted, typed, dropped });
         acted.then_some(Passed::Key(key))
     }
 
     /// A key went elsewhere: to a question, or into a line that is typed. What follows it may be the rest of a text.
-    pub fn heard(&mut self, key: KeyEvent, now: Duration) {
-        if text_of(key).is_some() && !moves(key) {
+    pub fn heard(&mut self, key: KeyEvent, now: Duration, keys: &Keymap) {
+        if text_of(key).is_some() && !moves(key, keys) {
             self.text_at = Some(now);
             if key.code != KeyCode::Enter && !is_line_feed(key) {
                 self.letter_at = Some(now);
@@ -241,9 +259,9 @@ pub(crate) fn is_ctrl_c(key: KeyEvent) -> bool {
     key.code == KeyCode::Char('c') && key.modifiers == KeyModifiers::CONTROL
 }
 
-/// Movement acts at once: it can do no harm even at the head of a paste.
-fn moves(key: KeyEvent) -> bool {
-    !is_line_feed(key) && matches!(key.code, KeyCode::Char('h' | 'j' | 'k' | 'l') | KeyCode::Tab)
+/// Movement acts at once: it can do no harm even at the head of a paste. A line end never does, whatever it means.
+fn moves(key: KeyEvent, keys: &Keymap) -> bool {
+    !is_line_feed(key) && key.code != KeyCode::Enter && keys.only_moves(key)
 }
 
 #[cfg(test)]
@@ -252,6 +270,14 @@ mod tests {
 
     fn key(code: KeyCode) -> KeyEvent {
         KeyEvent::new(code, KeyModifiers::NONE)
+    }
+
+    fn press(gate: &mut Gate, key: KeyEvent, at: Duration) -> Vec<Passed> {
+        gate.key(key, at, &Keymap::default())
+    }
+
+    fn type_in_line(gate: &mut Gate, key: KeyEvent, at: Duration) -> Vec<Passed> {
+        gate.key_of_a_line(key, at, &Keymap::default())
     }
 
     fn ms(n: u64) -> Duration {
@@ -264,7 +290,7 @@ mod tests {
         let mut passed = Vec::new();
         for (at, character) in keys {
             let code = if *character == '\r' { KeyCode::Enter } else { KeyCode::Char(*character) };
-            passed.extend(gate.key(key(code), ms(*at)));
+            passed.extend(press(&mut gate, key(code), ms(*at)));
         }
         let end = keys.last().map_or(0, |(at, _)| *at);
         passed.extend(gate.tick(ms(end + 1000)));
@@ -294,14 +320,14 @@ mod tests {
         gate.hush(ms(0));
         for (at, character) in [(100, 'x'), (600, 'j'), (1100, 'y'), (1690, '\t')] {
             let code = if character == '\t' { KeyCode::Tab } else { KeyCode::Char(character) };
-            assert_eq!((gate.key(key(code), ms(at)), gate.tick(ms(at + 30))), (vec![], vec![]), "{character}");
+            assert_eq!((press(&mut gate, key(code), ms(at)), gate.tick(ms(at + 30))), (vec![], vec![]), "{character}");
         }
         let down = key(KeyCode::Down);
-        assert_eq!(gate.key(down, ms(1700)), [Passed::Key(down)], "no text has arrows");
-        assert_eq!((gate.key(key(KeyCode::Char('x')), ms(2290)), gate.tick(ms(2330))), (vec![], vec![char_key('x')]));
+        assert_eq!(press(&mut gate, down, ms(1700)), [Passed::Key(down)], "no text has arrows");
+        assert_eq!((press(&mut gate, key(KeyCode::Char('x')), ms(2290)), gate.tick(ms(2330))), (vec![], vec![char_key('x')]));
         gate.hush(ms(3000));
         for (nth, character) in "pasted".chars().enumerate() {
-            assert_eq!(gate.key(key(KeyCode::Char(character)), ms(3001 + nth as u64)), []);
+            assert_eq!(press(&mut gate, key(KeyCode::Char(character)), ms(3001 + nth as u64)), []);
         }
         assert_eq!(gate.tick(ms(3500)), [Passed::Paste("pasted".into())]);
     }
@@ -327,10 +353,23 @@ mod tests {
     #[test]
     fn movement_acts_at_once_and_may_repeat() {
         let mut gate = Gate::default();
-        assert_eq!(gate.key(key(KeyCode::Char('j')), ms(0)), [char_key('j')]);
-        assert_eq!(gate.key(key(KeyCode::Char('j')), ms(5)), [char_key('j')]);
-        assert_eq!(gate.key(key(KeyCode::Down), ms(6)), [Passed::Key(key(KeyCode::Down))]);
+        assert_eq!(press(&mut gate, key(KeyCode::Char('j')), ms(0)), [char_key('j')]);
+        assert_eq!(press(&mut gate, key(KeyCode::Char('j')), ms(5)), [char_key('j')]);
+        assert_eq!(press(&mut gate, key(KeyCode::Down), ms(6)), [Passed::Key(key(KeyCode::Down))]);
         assert_eq!(fed(&[(0, 'l'), (3, 'o'), (4, 'g')]), [char_key('l'), few("og", "log")]);
+    }
+
+    #[test]
+    fn what_moves_is_what_the_keymap_says() {
+        let own = [("j", "end"), ("d", "down"), ("Enter", "up"), ("F9", "enter")];
+        let keys = Keymap::with(&own.map(|(key, name)| (key.to_owned(), name.to_owned()))).unwrap();
+        let [j, d, enter] = [KeyCode::Char('j'), KeyCode::Char('d'), KeyCode::Enter].map(key);
+        let mut gate = Gate::default();
+        assert_eq!((gate.key(j, ms(0), &keys), gate.key(j, ms(5), &keys)), (vec![], vec![]), "it would ask");
+        assert_eq!(gate.tick(ms(400)), [few("jj", "jj")]);
+        assert_eq!(gate.key(d, ms(1000), &keys), [char_key('d')]);
+        assert_eq!(gate.tick(ms(2000)), []);
+        assert_eq!(gate.key(enter, ms(9000), &keys), [], "a line end may be of a paste");
     }
 
     #[test]
@@ -341,10 +380,10 @@ mod tests {
             let mut gate = Gate::default();
             for (at, key) in [key(KeyCode::Char('q')), line_feed, line_feed, key(KeyCode::Char('x'))].iter().enumerate()
             {
-                assert_eq!(gate.key(*key, ms(at as u64)), [], "{line_feed:?}");
+                assert_eq!(press(&mut gate, *key, ms(at as u64)), [], "{line_feed:?}");
             }
             assert_eq!(gate.tick(ms(400)), [Passed::Paste("q\n\nx".into())]);
-            assert_eq!((gate.key(line_feed, ms(9000)), gate.tick(ms(9030))), (vec![], vec![Passed::Key(line_feed)]));
+            assert_eq!((press(&mut gate, line_feed, ms(9000)), gate.tick(ms(9030))), (vec![], vec![Passed::Key(line_feed)]));
         }
     }
 
@@ -352,18 +391,18 @@ mod tests {
     fn in_a_line_no_key_acts_at_once_and_a_burst_ends_before_the_key_behind_it() {
         let mut gate = Gate::default();
         let (j, h, left) = (key(KeyCode::Char('j')), key(KeyCode::Char('h')), key(KeyCode::Left));
-        assert_eq!((gate.key_of_a_line(j, ms(0)), gate.tick(ms(30))), (vec![], vec![char_key('j')]));
-        assert_eq!((gate.key_of_a_line(h, ms(400)), gate.key_of_a_line(j, ms(401))), (vec![], vec![]));
-        assert_eq!(gate.key_of_a_line(left, ms(402)), [few("hj", "hj"), Passed::Key(left)]);
+        assert_eq!((type_in_line(&mut gate, j, ms(0)), gate.tick(ms(30))), (vec![], vec![char_key('j')]));
+        assert_eq!((type_in_line(&mut gate, h, ms(400)), type_in_line(&mut gate, j, ms(401))), (vec![], vec![]));
+        assert_eq!(type_in_line(&mut gate, left, ms(402)), [few("hj", "hj"), Passed::Key(left)]);
         assert_eq!(gate.wakes_at(), None);
-        assert_eq!((gate.key_of_a_line(h, ms(900)), gate.key_of_a_line(j, ms(901))), (vec![], vec![]));
+        assert_eq!((type_in_line(&mut gate, h, ms(900)), type_in_line(&mut gate, j, ms(901))), (vec![], vec![]));
         assert_eq!(gate.tick(ms(901) + SILENCE_IN_A_LINE), [few("hj", "hj")]);
     }
 
     #[test]
     fn a_command_before_an_arrow_is_not_lost() {
         let mut gate = Gate::default();
-        assert_eq!(gate.key(key(KeyCode::Char('s')), ms(0)), []);
-        assert_eq!(gate.key(key(KeyCode::Down), ms(5)), [char_key('s'), Passed::Key(key(KeyCode::Down))]);
+        assert_eq!(press(&mut gate, key(KeyCode::Char('s')), ms(0)), []);
+        assert_eq!(press(&mut gate, key(KeyCode::Down), ms(5)), [char_key('s'), Passed::Key(key(KeyCode::Down))]);
     }
 }

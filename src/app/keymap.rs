@@ -224,6 +224,13 @@ impl Keymap {
         of_key.find(|binding| binding.is_in(region)).map(|binding| binding.action)
     }
 
+    /// Whether a key moves the selection or the focus, and nothing else, in every region.
+    pub fn only_moves(&self, key: KeyEvent) -> bool {
+        let regions = [Region::Processes, Region::Input, Region::Steps];
+        let is_movement = |action| matches!(action, Action::Move(_) | Action::NextRegion | Action::PreviousRegion);
+        regions.iter().all(|region| self.action(key, *region).is_some_and(is_movement))
+    }
+
     /// What a key that means nothing in this region means in another.
     pub fn meant_elsewhere(&self, key: KeyEvent, region: Region) -> Option<(&Binding, Region)> {
         if key.modifiers.intersects(OTHERS) {

@@ -120,7 +120,12 @@ pub(super) fn watch(global: &Global, args: &WatchArgs) -> ExitCode {
     let handle = match kernel.open(args.pid) {
         Ok(handle) => handle,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return refuse(&format!("there is no process {}; `oomdoctor ps` lists those that use VRAM", args.pid));
+            // A thread has an ID of its own, but only its process can be waited for.
+            let thread_of = kernel.inspect(args.pid).ok().flatten().and_then(|seen| seen.thread_of);
+            return refuse(&match thread_of {
+                Some(pid) => format!("{} is a thread of process {pid}: run oomdoctor watch {pid}", args.pid),
+                None => format!("there is no process {}; `oomdoctor ps` lists those that use VRAM", args.pid),
+            });
         }
         Err(error) => return refuse(&format!("process {} can't be watched: {error}", args.pid)),
     };

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use serde_with::{DeserializeFromStr, SerializeDisplay};
 
+use super::ssh;
 use crate::memory::flags::quoted;
 
 /// What names a machine, such as `gpu1` or `ada@gpu1.lab`.
@@ -90,7 +91,7 @@ pub fn listed(text: &str) -> Result<Vec<HostName>, String> {
     for (number, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default();
         for name in line.split([' ', '\t', ',', '\r']).filter(|name| !name.is_empty()) {
-            let name = name.parse().map_err(|error| format!("line {}: `{name}`: {error}", number + 1))?;
+            let name = name.parse().map_err(|error| format!("line {}: `{}`: {error}", number + 1, ssh::quoted(name)))?;
             if !names.contains(&name) {
                 names.push(name);
             }
@@ -210,5 +211,7 @@ mod tests {
         let names = listed("gpu1 gpu2 # old\n\n# none\ngpu3,gpu1\r\n").unwrap();
         assert_eq!(names.iter().map(HostName::as_str).collect::<Vec<_>>(), ["gpu1", "gpu2", "gpu3"]);
         assert!(listed("gpu1\n-x\n").unwrap_err().starts_with("line 2"));
+        let error = listed(&format!("gpu1\n-{}\n", "x".repeat(200_000))).unwrap_err();
+        assert!(error.starts_with("line 2: `-xx") && error.len() < 300, "{} bytes", error.len());
     }
 }

@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -716,6 +717,24 @@ fn watch_records_a_process_that_runs_already() {
     assert!(output.status.success());
     assert!(String::from_utf8_lossy(&output.stdout).contains("20.0"), "{output:?}");
     assert_eq!(finished(&path).end.map(|(_, end)| end), Some(End::Unknown));
+}
+
+#[test]
+fn watch_names_the_process_of_a_thread() {
+    let (told, thread) = channel();
+    let (end, ended) = channel::<()>();
+    let waiting = thread::spawn(move || {
+        told.send(fs::read_link("/proc/thread-self").unwrap()).unwrap();
+        let _ = ended.recv();
+    });
+    let folder = thread.recv().unwrap();
+    let thread = folder.file_name().unwrap().to_str().unwrap();
+    let output = recorder(Path::new(NO_DRIVER), &["watch", thread]).output().unwrap();
+    drop(end);
+    waiting.join().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains(thread) && said.contains(&format!("oomdoctor watch {}", std::process::id())), "{said}");
 }
 
 /// How many whole readings a finished record has.

@@ -22,7 +22,7 @@ pub(super) fn take_key(model: &mut Model, key: KeyEvent, at: Duration) -> Result
     let is_open = question.is_open(at);
     match question.key(key, at) {
         Heard::Stays => {
-            model.gate.heard(key, at);
+            model.gate.heard(key, at, &model.config.keys);
             Ok(Vec::new())
         }
         Heard::Closes => close(model, key, at),

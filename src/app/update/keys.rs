@@ -32,19 +32,19 @@ pub(super) fn pressed(model: &mut Model, key: KeyEvent, at: Duration) -> Vec<Eff
         match answers::take_key(model, key, at) {
             Ok(effects) => return effects,
             // Text goes on behind the key that closed the question.
-            Err(key) => model.gate.key(key, at),
+            Err(key) => model.gate.key(key, at, &model.config.keys),
         }
     } else if model.input.typing.is_some() {
-        model.gate.heard(key, at);
+        model.gate.heard(key, at, &model.config.keys);
         return typing::type_into_editor(model, key).into_iter().collect();
     } else if model.prompt.is_none() {
-        model.gate.key(key, at)
+        model.gate.key(key, at, &model.config.keys)
     } else if model.config.marks_pastes {
-        model.gate.heard(key, at);
+        model.gate.heard(key, at, &model.config.keys);
         typing::type_into_prompt(model, key);
         return Vec::new();
     } else {
-        model.gate.key_of_a_line(key, at)
+        model.gate.key_of_a_line(key, at, &model.config.keys)
     };
     burst::let_through(model, passed)
 }
