@@ -13,7 +13,7 @@ use crossterm::execute;
 
 use super::wake::{Tell, Wake};
 use crate::app::Msg;
-use crate::platform::{here, variable};
+use crate::platform::{here, tools, variable};
 
 /// Terminals cut or ignore longer sequences.
 const LONGEST: usize = 70_000;
@@ -43,11 +43,9 @@ fn program(text: &str, is_remote: bool, in_tmux: bool) -> Option<(&'static str, 
     if !is_remote && let Some((command, bytes)) = here::clipboard(text) {
         return Some(("clipboard", command, bytes));
     }
-    in_tmux.then(|| {
-        let mut command = Command::new("tmux");
-        command.args(["load-buffer", "-w", "-"]);
-        ("tmux buffer", command, text.as_bytes().to_vec())
-    })
+    let mut command = tools::command("tmux").ok().filter(|_| in_tmux)?;
+    command.args(["load-buffer", "-w", "-"]);
+    Some(("tmux buffer", command, text.as_bytes().to_vec()))
 }
 
 /// Starts the program and writes the text to it.
@@ -79,8 +77,9 @@ mod tests {
     fn the_systems_program_takes_it_here_and_the_terminal_from_far_away() {
         let told = |is_remote, in_tmux| program("text", is_remote, in_tmux).map(|(how, ..)| how);
         let here = here::clipboard("text").map(|_| "clipboard");
-        assert_eq!((told(true, false), told(true, true)), (None, Some("tmux buffer")));
-        assert_eq!((told(false, false), told(false, true)), (here, here.or(Some("tmux buffer"))));
+        let tmux = tools::found("tmux").map(|_| "tmux buffer");
+        assert_eq!((told(true, false), told(true, true)), (None, tmux));
+        assert_eq!((told(false, false), told(false, true)), (here, here.or(tmux)));
     }
 
     /// `sort` reads its standard input on every system, and refuses a file that is not there.

@@ -11,7 +11,7 @@ pub(super) use follow::{End, Next, follow};
 
 use super::files::read_all;
 use super::reader::Telling;
-use crate::platform::here;
+use crate::platform::{here, tools};
 use crate::source::Caller;
 
 /// A command's output is read up to this size.
@@ -79,7 +79,7 @@ pub(super) fn whole_by(argv: &[String], due: Instant, by: Option<&Caller>) -> Re
 
 fn command_of(argv: &[String], by: Option<&Caller>) -> Result<Command, Failure> {
     let (program, arguments) = argv.split_first().ok_or(Failure::NotInstalled)?;
-    let mut command = Command::new(program);
+    let mut command = tools::command(program)?;
     command.args(arguments);
     if let Some(Caller { uid, gid, home }) = by {
         here::run_as(&mut command, *uid, *gid);

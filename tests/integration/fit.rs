@@ -374,6 +374,7 @@ fn an_installed_llama_cpp_is_offered_as_a_measurement() {
     assert!(!said(folder.path()).contains("llama-fit-params"));
     let program = folder.path().join("llama-fit-params");
     fs::write(&program, "").unwrap();
+    rustix::fs::chmod(&program, Mode::from(0o755)).unwrap();
     let line = format!("{} -m {file} -c 8192 -np 1 -fa on -ctk q8_0 -ngl 5 -fitp on", program.display());
     assert!(said(folder.path()).contains(&line), "{}", said(folder.path()));
 }

@@ -53,6 +53,28 @@ fn each_kind_is_found_and_each_id_that_is_printed_can_be_read() {
 }
 
 #[test]
+fn a_program_in_the_current_folder_is_not_run() {
+    let home = Home::new();
+    for name in ["tmux", "docker", "systemctl", "ssh", "kubectl", "squeue"] {
+        home.program(name, "exit 1");
+        fs::rename(home.at(&format!("bin/{name}")), home.at(&format!("work/{name}"))).unwrap();
+    }
+    let bin = home.at("bin").display().to_string();
+    for path in [format!(":{bin}"), format!(".:{bin}"), format!("{bin}:"), format!("../work::{bin}")] {
+        for arguments in [&["sources"][..], &["ps", "--host", "gpu1"], &["ps", "--kube"], &["ps", "--slurm"]] {
+            home.command(arguments).env("PATH", &path).output().unwrap();
+        }
+        for name in ["tmux", "docker", "systemctl", "ssh", "kubectl", "squeue"] {
+            assert!(!home.has_run(name), "{name} with PATH={path}");
+        }
+    }
+    // The same programs are run where their folder is named.
+    let path = format!("{}:{bin}", home.at("work").display());
+    home.command(&["sources"]).env("PATH", &path).output().unwrap();
+    assert!(home.has_run("tmux") && home.has_run("docker"));
+}
+
+#[test]
 fn of_a_pane_only_the_command_that_failed_is_read() {
     let home = Home::new();
     let pane =

@@ -15,6 +15,7 @@ use crate::memory::knobs::context;
 use crate::memory::{
     Card, Choice, Engine, Is, ModelShape, Part, Settings, Turn, context_in_words, estimate, fits, share_in_words, vllm,
 };
+use crate::platform::tools;
 use crate::text::harmless;
 use crate::units::Bytes;
 
@@ -71,9 +72,7 @@ fn measures(answer: &Answer) -> Option<PathBuf> {
     if !matches!(answer.engine, Engine::LlamaCpp(_)) || answer.located.file.is_none() {
         return None;
     }
-    let program = format!("llama-fit-params{}", std::env::consts::EXE_SUFFIX);
-    let folders = std::env::var_os("PATH")?;
-    std::env::split_paths(&folders).map(|folder| folder.join(&program)).find(|file| file.is_file())
+    tools::found("llama-fit-params")
 }
 
 /// The model with its quantization, context and engine.

@@ -3,13 +3,14 @@
 //! The class and its fields (Name, DedicatedUsage, SharedUsage) were looked up on 2026-11-28.
 
 use std::io::{self, Read};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::child::Started;
 use crate::gpu::windows::WindowsReading;
+use crate::platform::tools;
 
 /// PowerShell alone takes a second or two to start.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -38,7 +39,7 @@ pub(crate) fn read() -> WindowsReading {
 }
 
 fn answer() -> io::Result<String> {
-    let mut command = Command::new("powershell.exe");
+    let mut command = tools::command("powershell.exe")?;
     command.args(["-NoProfile", "-NonInteractive", "-Command", QUESTION]);
     let mut asked = Started::by(command.stdin(Stdio::null()).stderr(Stdio::null()))?;
     asked.output.wait_until(Instant::now() + DEADLINE);

@@ -6,7 +6,7 @@ mod config;
 use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
@@ -19,7 +19,7 @@ use crate::hosts::ssh::package::Package;
 use crate::hosts::ssh::script::{self, Wanted};
 use crate::hosts::ssh::{Trouble, arguments, why};
 use crate::hosts::{Asked, HostName, HostReading, OwnProgram, Through};
-use crate::platform::{Sampling, here};
+use crate::platform::{Sampling, here, tools};
 use crate::runtime::commands::{End, Next, follow, whole};
 
 /// A connection, a shell and the first line take no longer on a machine that is well.
@@ -208,9 +208,13 @@ impl Ssh {
             trouble: None,
             is_wanted: true,
         };
-        let mut command = Command::new(&self.program);
-        command.args(arguments(host, remote));
-        let (end, said) = follow(command, input, first, &mut |line| connection.hear(line, each));
+        let (end, said) = match tools::command(&self.program) {
+            Ok(mut command) => {
+                command.args(arguments(host, remote));
+                follow(command, input, first, &mut |line| connection.hear(line, each))
+            }
+            Err(error) => (End::NotStarted(error), String::new()),
+        };
         drop(connection.turn.take());
         if !connection.is_wanted {
             return Err(None);
@@ -344,6 +348,7 @@ impl Drop for Turn<'_> {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+    use std::process::Command;
     use std::sync::mpsc::{Receiver, channel};
 
     use super::*;
