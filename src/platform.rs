@@ -17,6 +17,7 @@ pub mod logs_only;
 mod macos;
 pub mod processes;
 pub(crate) mod regular;
+pub(crate) mod tools;
 #[cfg(unix)]
 pub(crate) mod unix;
 #[cfg(windows)]

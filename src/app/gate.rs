@@ -142,14 +142,7 @@ impl Gate {
     }
 
     /// Takes a key that may be part of a text; returns it where it acts at once.
-    fn text(
-        &mut self,
-        key: KeyEvent,
-        character: char,
-        now: Duration,
-        place: Place,
-        keys: &Keymap,
-    ) -> Option<Passed> {
+    fn text(&mut self, key: KeyEvent, character: char, now: Duration, place: Place, keys: &Keymap) -> Option<Passed> {
         let (typed, dropped) = (self.follows_text(key, now), self.is_hushed(now));
         self.heard(key, now, keys);
         if let Some(burst) = &mut self.burst {
@@ -324,7 +317,10 @@ mod tests {
         }
         let down = key(KeyCode::Down);
         assert_eq!(press(&mut gate, down, ms(1700)), [Passed::Key(down)], "no text has arrows");
-        assert_eq!((press(&mut gate, key(KeyCode::Char('x')), ms(2290)), gate.tick(ms(2330))), (vec![], vec![char_key('x')]));
+        assert_eq!(
+            (press(&mut gate, key(KeyCode::Char('x')), ms(2290)), gate.tick(ms(2330))),
+            (vec![], vec![char_key('x')])
+        );
         gate.hush(ms(3000));
         for (nth, character) in "pasted".chars().enumerate() {
             assert_eq!(press(&mut gate, key(KeyCode::Char(character)), ms(3001 + nth as u64)), []);
@@ -383,7 +379,10 @@ mod tests {
                 assert_eq!(press(&mut gate, *key, ms(at as u64)), [], "{line_feed:?}");
             }
             assert_eq!(gate.tick(ms(400)), [Passed::Paste("q\n\nx".into())]);
-            assert_eq!((press(&mut gate, line_feed, ms(9000)), gate.tick(ms(9030))), (vec![], vec![Passed::Key(line_feed)]));
+            assert_eq!(
+                (press(&mut gate, line_feed, ms(9000)), gate.tick(ms(9030))),
+                (vec![], vec![Passed::Key(line_feed)])
+            );
         }
     }
 

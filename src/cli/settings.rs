@@ -150,8 +150,9 @@ pub(super) fn resolve(options: Options, look: Look) -> Result<Global, String> {
     let folder = here::config_folder();
     let configuration = folder.as_deref().map(|folder| read(&folder.join("config.ron"))).transpose()?;
     let configuration = configuration.unwrap_or_default();
-    // A folder `knowledge` beside the configuration file needs no setting.
-    let own_knowledge = folder.map(|folder| folder.join("knowledge")).filter(|folder| folder.is_dir());
+    // A folder `knowledge` beside the configuration file needs no setting. What is there and is no folder is refused like
+    // one that was named, since somebody meant it to be read.
+    let own_knowledge = folder.map(|folder| folder.join("knowledge")).filter(|path| path.symlink_metadata().is_ok());
     let interval = options.interval.or(configuration.interval.map(Duration::from_secs_f64));
     Ok(Global {
         sampling: Sampling {

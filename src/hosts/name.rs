@@ -91,7 +91,8 @@ pub fn listed(text: &str) -> Result<Vec<HostName>, String> {
     for (number, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default();
         for name in line.split([' ', '\t', ',', '\r']).filter(|name| !name.is_empty()) {
-            let name = name.parse().map_err(|error| format!("line {}: `{}`: {error}", number + 1, ssh::quoted(name)))?;
+            let name =
+                name.parse().map_err(|error| format!("line {}: `{}`: {error}", number + 1, ssh::quoted(name)))?;
             if !names.contains(&name) {
                 names.push(name);
             }

@@ -767,6 +767,26 @@ fn configure(text: &str) {
 }
 
 #[test]
+fn what_is_no_folder_in_the_place_of_ones_own_knowledge_is_refused_as_a_named_one_is() {
+    let [(_, config), _] = homes();
+    let own = config.join("oomdoctor/knowledge");
+    let makers: [fn(&Path); 2] = [
+        |path| fs::write(path, "").unwrap(),
+        |path| rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::RWXU).unwrap(),
+    ];
+    for make in makers {
+        make(&own);
+        for arguments in
+            [&["diagnose", "--no-live"][..], &["diagnose", "--no-live", "--knowledge", own.to_str().unwrap()]]
+        {
+            assert_refused(&run(arguments, b"Killed"), &["oomdoctor/knowledge", "can't be read"]);
+        }
+        fs::remove_file(&own).unwrap();
+    }
+    assert_eq!(code(&run(&["diagnose", "--no-live"], b"Killed")), 0, "nothing is there");
+}
+
+#[test]
 fn a_mistake_in_the_configuration_is_reported_with_file_line_and_suggestion() {
     configure("(\n  intervall: 2,\n)");
     assert_refused(&oomdoctor(&["kb", "list"]), &["oomdoctor/config.ron:2:", "did you mean `interval`?"]);
