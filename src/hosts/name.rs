@@ -15,6 +15,8 @@ pub struct HostName(String);
 
 /// No name of a machine is longer.
 const LONGEST: usize = 253;
+/// No name of a user is longer.
+const LONGEST_USER: usize = 64;
 
 impl HostName {
     pub fn as_str(&self) -> &str {
@@ -78,7 +80,9 @@ impl FromStr for HostName {
 
     /// Fails on what `ssh` or `scontrol` would not take for one name.
     fn from_str(text: &str) -> Result<HostName, String> {
-        if text.is_empty() || text.starts_with('-') || !text.chars().all(is_part_of_a_name) {
+        // With a user before it, a name is hardly longer.
+        let is_too_long = text.len() > LONGEST + LONGEST_USER;
+        if text.is_empty() || is_too_long || text.starts_with('-') || !text.chars().all(is_part_of_a_name) {
             return Err("give the name of a machine, as `ssh` takes it".to_owned());
         }
         Ok(HostName(text.to_owned()))
@@ -214,5 +218,6 @@ mod tests {
         assert!(listed("gpu1\n-x\n").unwrap_err().starts_with("line 2"));
         let error = listed(&format!("gpu1\n-{}\n", "x".repeat(200_000))).unwrap_err();
         assert!(error.starts_with("line 2: `-xx") && error.len() < 300, "{} bytes", error.len());
+        assert!(listed(&"x".repeat(200_000)).is_err(), "no machine is called so");
     }
 }

@@ -71,9 +71,17 @@ fn body(line: &str) -> Option<Range<usize>> {
     (!word.is_empty() && word.len() <= LONGEST && is_base64).then_some(start..line.len())
 }
 
-/// The lines below a key of YAML whose value is `|` or `>` (a block scalar), up to the first that is not indented further
-/// than the key. `None` where the value is another one.
-pub(super) fn below(text: &str, value: &Range<usize>) -> Option<Range<usize>> {
+/// The lines below a key of YAML whose value is `|` or `>` (a block scalar).
+pub(super) struct Below<'t> {
+    text: &'t str,
+    /// What a log has before each line, up to the blanks before the key.
+    prefix: &'t str,
+    range: Range<usize>,
+}
+
+/// What stands below the key that begins at `key`, up to the first line that is not indented further than the key. `None`
+/// where its value is another one.
+pub(super) fn below<'t>(text: &'t str, key: usize, value: &Range<usize>) -> Option<Below<'t>> {
     // A tag may stand before it.
     let sign = text.get(value.clone())?.rsplit([' ', '\t']).next()?;
     let is_sign =
@@ -83,25 +91,38 @@ pub(super) fn below(text: &str, value: &Range<usize>) -> Option<Range<usize>> {
     if !is_sign || !(behind.trim().is_empty() || behind.trim_start().starts_with('#')) {
         return None;
     }
-    let before = text.get(..value.start)?;
-    let key_line = before.rsplit('\n').next().unwrap_or_default();
+    // The value may stand on a line below the name: `- name: X`, `value: |`.
+    let line_start = text.get(..value.start)?.rfind('\n').map_or(0, |end| end + 1);
+    let before_key = text.get(line_start..key.max(line_start)).unwrap_or_default();
     // An item of a list may begin with the key.
-    let key_column = key_line.len() - key_line.trim_start_matches([' ', '-']).len();
-    let is_within = |line: &&str| line.trim().is_empty() || indentation(line) > key_column;
+    let prefix = before_key.trim_end_matches([' ', '-', '"', '\'']);
+    let own_line = text.get(line_start + prefix.len()..value.start)?;
+    let key_column = own_line.len() - own_line.trim_start_matches([' ', '-']).len();
+    let is_within = |line: &&str| match line.strip_prefix(prefix) {
+        Some(line) => line.trim().is_empty() || indentation(line) > key_column,
+        None => line.trim().is_empty(),
+    };
     let length: usize = block.split_inclusive('\n').take_while(is_within).map(str::len).sum();
     let start = value.end + behind.len() + 1;
-    Some(start..start + length)
+    Some(Below { text, prefix, range: start..start + length })
 }
 
-/// The lines of such a block, without the blanks around each.
-pub(super) fn lines(text: &str, block: Range<usize>) -> impl Iterator<Item = Range<usize>> {
-    let mut start = block.start;
-    text.get(block).unwrap_or_default().split_inclusive('\n').filter_map(move |line| {
-        let from = start + indentation(line);
-        start += line.len();
-        let length = line.trim().len();
-        (length > 0).then_some(from..from + length)
-    })
+impl Below<'_> {
+    pub(super) fn end(&self) -> usize {
+        self.range.end
+    }
+
+    /// The lines that are not blank, each without the blanks around it.
+    pub(super) fn lines(&self) -> impl Iterator<Item = Range<usize>> {
+        let mut start = self.range.start;
+        self.text.get(self.range.clone()).unwrap_or_default().split_inclusive('\n').filter_map(move |line| {
+            let own = line.strip_prefix(self.prefix).unwrap_or(line);
+            let from = start + line.len() - own.trim_start().len();
+            start += line.len();
+            let length = own.trim().len();
+            (length > 0).then_some(from..from + length)
+        })
+    }
 }
 
 fn indentation(line: &str) -> usize {

@@ -62,20 +62,31 @@ pub(super) struct Kind {
 }
 
 impl Kind {
-    /// Whether its beginning is no part of an ordinary word: `TOKENhf_…`, `x_ghp_…`. Two letters and a full stop are.
-    fn is_told_within_a_word(&self) -> bool {
-        self.begins.len() >= 3 && self.begins.ends_with(['_', '-']) && !self.marked
+    /// Whether its beginning tells a token behind this character of a word: `TOKENhf_…`, `x_AKIA…`. Two letters and a full
+    /// stop are a part of many words.
+    fn is_told_behind(&self, before: Option<&u8>) -> bool {
+        let is_distinct = match self.follows {
+            // A name of capitals goes on behind capitals.
+            Follows::Capitals => before.is_none_or(|byte| !byte.is_ascii_uppercase() && !byte.is_ascii_digit()),
+            _ => self.begins.len() >= 3 && self.begins.ends_with(['_', '-']) || self.begins_in_both_cases(),
+        };
+        is_distinct && !self.marked
     }
 
-    /// Whether what follows the beginning was drawn at random and is no name of a class: a quarter of its characters
-    /// are capitals, or all are hexadecimal behind a beginning that is long enough to tell.
+    /// `AIza`: no word has small and large letters in such an order.
+    fn begins_in_both_cases(&self) -> bool {
+        let has = |is_one: fn(char) -> bool| self.begins.contains(is_one);
+        self.begins.len() >= 4 && has(|c| c.is_ascii_uppercase()) && has(|c| c.is_ascii_lowercase())
+    }
+
+    /// Whether what follows the beginning was drawn at random and is no name of a class.
     fn looks_drawn(&self, run: &[u8]) -> bool {
-        if matches!(self.follows, Follows::Hex) {
-            return self.begins.len() >= 6;
+        let count = |is_one: fn(&u8) -> bool| run.iter().filter(|byte| is_one(byte)).count();
+        match self.follows {
+            Follows::Hex => self.begins.len() >= 6,
+            Follows::Capitals => count(u8::is_ascii_digit) >= 2,
+            _ => count(u8::is_ascii_uppercase) * 4 >= run.len() && count(u8::is_ascii_lowercase) * 4 >= run.len(),
         }
-        let capitals = run.iter().filter(|byte| byte.is_ascii_uppercase()).count();
-        let small = run.iter().filter(|byte| byte.is_ascii_lowercase()).count();
-        capitals * 4 >= run.len() && small * 4 >= run.len()
     }
 }
 
@@ -95,7 +106,8 @@ pub(super) fn find(text: &str, places: &mut Vec<Range<usize>>) {
     for found in beginnings.find_overlapping_iter(text) {
         let Some(kind) = KINDS.get(found.pattern().as_usize()) else { continue };
         let is_within_word = !begins_a_word(text, found.start());
-        if found.start() < until || is_within_word && !kind.is_told_within_a_word() {
+        let before = found.start().checked_sub(1).and_then(|at| bytes.get(at));
+        if found.start() < until || is_within_word && !kind.is_told_behind(before) {
             continue;
         }
         let behind = bytes.get(found.end()..).unwrap_or_default();

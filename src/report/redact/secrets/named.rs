@@ -62,12 +62,13 @@ pub(super) fn find(text: &str, places: &mut Vec<Range<usize>>) {
         while let Some(head) = rule.head.find_at(text, from) {
             let value = value_behind(text, head.end(), &rule.value);
             // What looks like a key within a block belongs to the block.
-            let block =
-                value.as_ref().filter(|_| head.start() >= block_end).and_then(|value| blocks::below(text, value));
-            if let Some(block) = block {
-                block_end = block.end;
-                let lines = blocks::lines(text, block);
-                places.extend(lines.filter_map(|line| secret_value(text, head.range(), line, rule.only)));
+            let below = value
+                .as_ref()
+                .filter(|_| head.start() >= block_end)
+                .and_then(|value| blocks::below(text, head.start(), value));
+            if let Some(below) = below {
+                block_end = below.end();
+                places.extend(below.lines().filter(|line| is_secret_line(text, head.range(), line, rule.only)));
             } else {
                 places.extend(value.and_then(|value| secret_value(text, head.range(), value, rule.only)));
             }
@@ -132,6 +133,14 @@ fn secret_value(text: &str, head: Range<usize>, mut value: Range<usize>, only: O
     let is_tag = whole.starts_with('<') && rest_of_line(text, value.start).contains('>');
     let is_no_secret = is_tag || is_no_value(&head_text, whole, bare) || names_no_secret(&head_text, bare);
     (is_secret && !is_no_secret).then_some(value)
+}
+
+/// Whether a line below a telling name is a secret. It is neither an option nor code, whatever it begins with.
+fn is_secret_line(text: &str, head: Range<usize>, line: &Range<usize>, only: Only) -> bool {
+    match (only, text.get(head.clone()), text.get(line.clone())) {
+        (Only::All, Some(head), Some(bare)) => !names_no_secret(&head.to_ascii_lowercase(), bare),
+        _ => secret_value(text, head, line.clone(), only).is_some(),
+    }
 }
 
 /// Whether a placeholder, source code or a word of prose stands where the value would be.

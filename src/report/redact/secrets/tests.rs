@@ -163,6 +163,10 @@ fn a_value_of_yaml_goes_with_all_lines_below_its_key() {
             assert!(left.contains(kept), "{kept}\n{left}");
         }
     }
+    let prefixed = "train-1  | conf:\n\
+        train-1  |   password: |\ntrain-1  |     -correct\ntrain-1  |\ntrain-1  |     <horse>\ntrain-1  |   user: ada\n";
+    let want = prefixed.replace("-correct", "[redacted]").replace("<horse>", "[redacted]");
+    assert_eq!(left_out(prefixed), want.replace("password: |", "password: [redacted]"));
     let other = "command: |\n  python train.py\nkey: |\n  a table of three rows\n";
     assert_eq!(left_out(other), other);
 }
@@ -187,6 +191,11 @@ fn passwords_go_behind_the_word_of_any_script() {
         ("비밀번호: hunter", "비밀번호: [redacted]"),
         ("비밀번호 = hunter", "비밀번호 = [redacted]"),
         ("كلمة المرور: hunter", "كلمة المرور: [redacted]"),
+        ("Пароль пользователя ada: hunter", "Пароль пользователя ada: [redacted]"),
+        ("密码为：hunter", "密码为：[redacted]"),
+        ("password（密码）: hunter", "password（密码）: [redacted]"),
+        ("パスワードを入力してください: hunter", "パスワードを入力してください: [redacted]"),
+        ("비밀번호를 입력하세요: hunter", "비밀번호를 입력하세요: [redacted]"),
         ("mật khẩu: hunter", "mật khẩu: [redacted]"),
         ("Hasło: hunter", "Hasło: [redacted]"),
         ("API密钥：abc123def456", "API密钥：[redacted]"),
@@ -194,9 +203,15 @@ fn passwords_go_behind_the_word_of_any_script() {
     ] {
         assert_eq!(left_out(text), want);
     }
-    for text in
-        ["неверный пароль", "密码是错误的", "токен: 128", "パスワードが違います", "비밀번호가 틀립니다", "ключ: имя"]
-    {
+    for text in [
+        "неверный пароль",
+        "密码是错误的",
+        "密码错误: connection refused",
+        "токен: 128",
+        "パスワードが違います",
+        "비밀번호가 틀립니다",
+        "ключ: имя",
+    ] {
         assert_eq!(left_out(text), text);
     }
 }

@@ -578,13 +578,17 @@ fn a_token_right_behind_a_word_goes_and_the_name_of_a_class_stays() {
         ("npm", "npm_{a36}", 4),
         ("GitLab personal", "glpat-{u20}", 6),
         ("DigitalOcean personal", "dop_v1_{h64}", 7),
+        ("Google API", "AIza{u35}", 4),
     ] {
         let token = made(form);
         for before in ["x_", "TOKEN", "token", "HF_TOKEN_", "7"] {
             assert_gone(&token, beginning, &format!("see {before}{token}, step 7"), kind);
         }
     }
+    let key = made("AKIA{U16}");
+    assert_gone(&key, 4, &format!("see x_{key} and key{key}"), "AWS access key");
     for name in [
+        "EAST_ASIANORTHEASTREGIONS FANTASIA0123456789ABCDEF",
         "my_hf_DebertaForSequenceClassificationWithHeads",
         "group_bidirectional_attention_over_every_token",
         "transformers.LlamaForSequenceClassificationWithPooling",
