@@ -83,6 +83,19 @@ pub fn shortened(text: &str, width: usize, most: usize) -> Vec<String> {
     lines
 }
 
+/// So many characters of a foreign text are quoted in a sentence.
+const MOST_QUOTED: usize = 160;
+
+/// What a machine or a file said, harmless to print and short.
+pub(crate) fn short_quote(line: &str) -> String {
+    let line = harmless(line.trim());
+    let mut short: String = line.chars().take(MOST_QUOTED).collect();
+    if short.len() < line.len() {
+        short.push('…');
+    }
+    short
+}
+
 /// A foreign word as an argument in a command to copy. `None` where it is no name: a word that begins with `-` would be an
 /// option, and one that a shell reads would be more than a word. Brackets, as in `gpu[01-04]`, are quoted.
 pub(crate) fn name_as_argument(word: &str) -> Option<Cow<'_, str>> {

@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use serde_with::{DeserializeFromStr, SerializeDisplay};
 
-use super::ssh;
 use crate::memory::flags::quoted;
+use crate::text::short_quote;
 
 /// What names a machine, such as `gpu1` or `ada@gpu1.lab`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, SerializeDisplay, DeserializeFromStr)]
@@ -96,7 +96,7 @@ pub fn listed(text: &str) -> Result<Vec<HostName>, String> {
         let line = line.split('#').next().unwrap_or_default();
         for name in line.split([' ', '\t', ',', '\r']).filter(|name| !name.is_empty()) {
             let name =
-                name.parse().map_err(|error| format!("line {}: `{}`: {error}", number + 1, ssh::quoted(name)))?;
+                name.parse().map_err(|error| format!("line {}: `{}`: {error}", number + 1, short_quote(name)))?;
             if !names.contains(&name) {
                 names.push(name);
             }

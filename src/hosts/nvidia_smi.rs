@@ -6,10 +6,11 @@ use std::mem;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::ssh::{Trouble, quoted};
+use super::ssh::Trouble;
 use crate::gpu::accounts::{Row, merge, row_figure, unaccounted};
 use crate::gpu::recognise::{Traits, protected_command, recognise};
 use crate::gpu::{Device, DeviceMemory, Driver, GpuProcess, Host, Nature, ProcessKind, Reading, Snapshot};
+use crate::text::short_quote;
 use crate::units::{Bytes, WallTime};
 
 /// What is asked of each GPU: all known to every driver since R418. A name may hold commas, so it is the last.
@@ -132,7 +133,7 @@ impl Lines {
 /// Why nvidia-smi lists no GPU, in its own words.
 fn said(lines: &[String]) -> String {
     match lines.first() {
-        Some(line) => format!("nvidia-smi there says: {}", quoted(line)),
+        Some(line) => format!("nvidia-smi there says: {}", short_quote(line)),
         None => "nvidia-smi there lists no GPU".to_owned(),
     }
 }
@@ -146,7 +147,7 @@ fn figure<T>(field: &str, read: impl FnOnce(&str) -> Option<T>) -> Reading<T> {
         "n/a" | "not supported" => Reading::Unsupported,
         "insufficient permissions" => Reading::Denied,
         "" | "not found" | "not available" => Reading::NotAvailable,
-        _ => Reading::Failed(format!("nvidia-smi says {}", quoted(field))),
+        _ => Reading::Failed(format!("nvidia-smi says {}", short_quote(field))),
     }
 }
 

@@ -7,7 +7,7 @@ pub mod package;
 pub mod script;
 
 use super::{HostName, Unavailable};
-use crate::text::harmless;
+use crate::text::short_quote;
 
 /// How a machine is read: no terminal, no question that nobody would answer, and a connection that ends when the other side
 /// is silent.
@@ -26,8 +26,6 @@ const OPTIONS: [&str; 9] = [
 const OWN_ERROR: i32 = 255;
 /// What a shell answers for a command that it does not find.
 const NOT_FOUND: i32 = 127;
-/// So many characters of what a machine said are shown.
-const MOST_QUOTED: usize = 160;
 
 /// What follows `ssh` so that `remote` runs on this machine.
 pub fn arguments(host: &HostName, remote: &str) -> Vec<String> {
@@ -94,11 +92,11 @@ pub fn why(host: &HostName, code: Option<i32>, said: &str, heard: Option<&str>) 
             format!("ssh {host} 'pip install --user oomdoctor'"),
         ),
         Some(0) => match heard {
-            Some(heard) => Trouble::unclear(format!("its answer could not be understood: {}", quoted(heard))),
+            Some(heard) => Trouble::unclear(format!("its answer could not be understood: {}", short_quote(heard))),
             None => Trouble::unclear("it gave no reading"),
         },
         code => {
-            let what = last_words(said).or(heard).map(|line| format!(": {}", quoted(line))).unwrap_or_default();
+            let what = last_words(said).or(heard).map(|line| format!(": {}", short_quote(line))).unwrap_or_default();
             let end = code.map_or("ssh was killed".to_owned(), |code| format!("it ended with exit code {code}"));
             Trouble::unclear(format!("{end}{what}"))
         }
@@ -113,7 +111,7 @@ fn of_ssh(host: &HostName, said: &str) -> Trouble {
         .or_else(|| way_there(host, said))
         .or_else(|| broken_connection(host, said))
         .unwrap_or_else(|| {
-            let why = last_words(said).map_or("ssh ended without a reason".to_owned(), quoted);
+            let why = last_words(said).map_or("ssh ended without a reason".to_owned(), short_quote);
             Trouble::passing(why, try_by_hand(host))
         })
 }
@@ -124,7 +122,7 @@ fn try_by_hand(host: &HostName) -> String {
 
 /// The first line with these words, harmless to print.
 fn line_with(said: &str, words: &str) -> Option<String> {
-    said.lines().find(|line| line.contains(words)).map(quoted)
+    said.lines().find(|line| line.contains(words)).map(short_quote)
 }
 
 fn host_key(host: &HostName, said: &str) -> Option<Trouble> {
@@ -183,16 +181,6 @@ fn after_address(line: &str) -> String {
 fn last_words(said: &str) -> Option<&str> {
     let lines = said.lines().map(str::trim);
     lines.filter(|line| !line.is_empty()).rfind(|line| !line.starts_with("Warning:") && !line.starts_with("**"))
-}
-
-/// What a machine said, harmless to print and short.
-pub(crate) fn quoted(line: &str) -> String {
-    let line = harmless(line.trim());
-    let mut short: String = line.chars().take(MOST_QUOTED).collect();
-    if short.len() < line.len() {
-        short.push('…');
-    }
-    short
 }
 
 #[cfg(test)]

@@ -63,15 +63,16 @@ fn can_run(file: &Path) -> bool {
     file.is_file()
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
+    #[cfg(unix)]
     #[test]
     fn a_program_is_found_in_absolute_folders_only() {
+        use std::fs;
+        use std::os::unix::fs::PermissionsExt;
+
         let root = tempfile::tempdir().unwrap();
         let at = |path: &str| root.path().join(path);
         for (path, mode) in [("a/tmux", 0o644), ("b/tmux", 0o755), ("c/tmux", 0o755), ("c/lone", 0o755)] {

@@ -1,10 +1,11 @@
 //! Owns what is heard from a machine: whatever its profile prints, then the sample stream, or readings of nvidia-smi, or what
 //! the machine lacks. Every line is foreign text.
 
-use super::{Trouble, quoted};
+use super::Trouble;
 use crate::gpu::{Header, SCHEMA, Snapshot};
 use crate::hosts::nvidia_smi::Lines;
 use crate::hosts::{OwnProgram, Through};
+use crate::text::short_quote;
 
 /// How the first line of the sample stream begins.
 const HEADER: &[u8] = b"{\"schema\"";
@@ -81,7 +82,7 @@ impl Listener {
 
     fn note(&mut self, line: &[u8]) -> Option<Told> {
         let beginning = line.get(..MOST_NOTED).unwrap_or(line);
-        let line = quoted(&String::from_utf8_lossy(beginning));
+        let line = short_quote(&String::from_utf8_lossy(beginning));
         if !line.is_empty() {
             self.noise = Some(line);
         }
@@ -91,7 +92,7 @@ impl Listener {
     fn begin(&mut self, line: &[u8]) -> Result<Option<Told>, Trouble> {
         let Ok(header) = serde_json::from_slice::<Header>(line) else { return Ok(self.note(line)) };
         if header.schema > SCHEMA {
-            let program = quoted(&header.program);
+            let program = short_quote(&header.program);
             let why = format!("{program} there writes schema {}, this one reads up to {SCHEMA}", header.schema);
             return Err(Trouble::lasting(why, "update oomdoctor here"));
         }

@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hasher};
 
 use super::Trouble;
-use super::quoted;
+use crate::text::short_quote;
 
 /// This program, to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,12 +28,12 @@ impl Package {
         let (system, libc) = lacks.split_once(',').unwrap_or((lacks, ""));
         let (system, own) = (system.trim(), own_system());
         if system != own {
-            return Err(unfit(format!("this oomdoctor is for {own} and can't be sent to {}", quoted(system))));
+            return Err(unfit(format!("this oomdoctor is for {own} and can't be sent to {}", short_quote(system))));
         }
         let Some((major, minor)) = self.glibc else { return Ok(()) };
         match glibc(libc) {
             Some(there) if there >= (major, minor) => Ok(()),
-            _ => Err(unfit(format!("this oomdoctor needs glibc {major}.{minor}; there is {}", quoted(libc)))),
+            _ => Err(unfit(format!("this oomdoctor needs glibc {major}.{minor}; there is {}", short_quote(libc)))),
         }
     }
 }
