@@ -81,7 +81,11 @@ mod tests {
             fs::set_permissions(at(path), fs::Permissions::from_mode(mode)).unwrap();
         }
         fs::create_dir_all(at("a/lone")).unwrap();
-        let path = env::join_paths(["".into(), ".".into(), "bin".into(), at("a"), at("b"), at("c")]).unwrap();
+        // The same folder as `at("c")`, as seen from the current one.
+        let up: PathBuf = env::current_dir().unwrap().iter().skip(1).map(|_| "..").collect();
+        let relative = up.join(at("c").strip_prefix("/").unwrap());
+        assert!(can_run(&relative.join("tmux")));
+        let path = env::join_paths(["".into(), ".".into(), relative, at("a"), at("b"), at("c")]).unwrap();
         let found = |program: &str| found_in(program.as_ref(), &path);
         assert_eq!((found("tmux"), found("lone"), found("none")), (Some(at("b/tmux")), Some(at("c/lone")), None));
         assert_eq!(found(at("c/tmux").to_str().unwrap()), Some(at("c/tmux")));

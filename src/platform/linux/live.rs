@@ -103,9 +103,7 @@ fn say_what_is_awaited() {
 
 fn awaited() -> String {
     let most = DEADLINE.as_secs();
-    format!(
-        "oomdoctor: waiting up to {most} s for the GPU driver to start; persistence mode (nvidia-persistenced) avoids that"
-    )
+    format!("oomdoctor: waiting for the GPU driver, up to {most} s; with nvidia-persistenced it starts at once")
 }
 
 /// The command of the sampling child: this very program, in a session of its own so that Ctrl-C does not reach it and the
