@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+use crate::effort;
+
 /// The longest line of a block that tools write.
 const LONGEST: usize = 120;
 /// The shortest line of a block, except for its last.
@@ -86,9 +88,12 @@ pub(super) fn below<'t>(text: &'t str, key: usize, value: &Range<usize>) -> Opti
     let sign = text.get(value.clone())?.rsplit([' ', '\t']).next()?;
     let is_sign =
         sign.starts_with(['|', '>']) && sign.bytes().skip(1).all(|byte| byte.is_ascii_digit() || b"+-".contains(&byte));
-    let rest = text.get(value.end..)?;
-    let (behind, block) = rest.split_once('\n')?;
-    if !is_sign || !(behind.trim().is_empty() || behind.trim_start().starts_with('#')) {
+    if !is_sign {
+        return None;
+    }
+    let behind = end_of_line(text.get(value.end..)?)?;
+    let block = text.get(value.end + behind.len() + 1..)?;
+    if !(behind.trim().is_empty() || behind.trim_start().starts_with('#')) {
         return None;
     }
     // The value may stand on a line below the name: `- name: X`, `value: |`.
@@ -103,8 +108,16 @@ pub(super) fn below<'t>(text: &'t str, key: usize, value: &Range<usize>) -> Opti
         None => line.trim().is_empty(),
     };
     let length: usize = block.split_inclusive('\n').take_while(is_within).map(str::len).sum();
+    effort::count(length);
     let start = value.end + behind.len() + 1;
     Some(Below { text, prefix, range: start..start + length })
+}
+
+/// The rest of a line, if that is short. Otherwise a line of many keys would be read once for each.
+fn end_of_line(rest: &str) -> Option<&str> {
+    let near = rest.get(..rest.floor_char_boundary(LONGEST))?;
+    effort::count(near.len());
+    Some(near.split_once('\n')?.0)
 }
 
 impl Below<'_> {
