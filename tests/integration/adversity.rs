@@ -67,6 +67,27 @@ fn closing_the_terminal_ends_the_program_and_its_sampler() {
     }
 }
 
+/// The first sampler is a copy of the program, the ones after it are started anew.
+#[test]
+fn a_sampler_that_was_killed_is_followed_by_others() {
+    let mut machine = Machine::new();
+    let [logged, ..] = machine.pids();
+    let session = machine.oomdoctor_every("0.05", LARGE, &[]);
+    session.wait_for_text(&[&logged]);
+    let mut killed = Vec::new();
+    for _ in 0..2 {
+        let [sampler] = children_of(session.pid())[..] else { panic!("{:?}", children_of(session.pid())) };
+        assert!(!killed.contains(&sampler));
+        let pid = rustix::process::Pid::from_raw(i32::try_from(sampler).unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        session.wait_for_text(&["no reading"]);
+        session.wait_for_no(&["no reading"]);
+        killed.push(sampler);
+    }
+    session.leave();
+    assert!(machine.all_live());
+}
+
 #[test]
 fn many_resizes_answer_no_question() {
     let mut machine = Machine::new();
