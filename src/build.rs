@@ -1,5 +1,5 @@
 //! Owns what the program carries with it: the files of knowledge/ as a reading needs them, whole for checks, and its
-//! models. A file added there is embedded by the next build.
+//! models. A file added there is embedded by the next build. In a release, what runs often is placed side by side.
 
 #![allow(clippy::disallowed_methods, reason = "a build script reads and writes files")]
 
@@ -11,6 +11,8 @@ use miniz_oxide::deflate::compress_to_vec;
 
 #[path = "build/bare_json.rs"]
 mod bare_json;
+#[path = "build/often.rs"]
+mod often;
 
 /// The best that there is: this runs once a build.
 const LEVEL: u8 = 10;
@@ -18,6 +20,7 @@ const LEVEL: u8 = 10;
 #[allow(clippy::print_stdout, reason = "how a build script speaks")]
 fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=knowledge");
+    often::order_functions()?;
     let mut files = Vec::new();
     collect(Path::new("knowledge"), &mut files)?;
     // The tables of `src/advice` and of `src/memory` and the names of processes are built in where they are read.

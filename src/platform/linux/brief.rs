@@ -31,7 +31,7 @@ struct Written<'a> {
 struct Read {
     brief: WallTime,
     around: Option<Box<Snapshot>>,
-    gpus: Vec<Option<Changed<Device, GpuProcess>>>,
+    gpus: Vec<Option<Box<Changed<Device, GpuProcess>>>>,
 }
 
 /// A GPU of which something changed.
@@ -118,21 +118,21 @@ impl Reader {
             return News::parse(line, is_first);
         }
         let Read { brief, around, gpus } = serde_json::from_slice(line)?;
-        let before = self.before.take();
+        let mut before = self.before.take();
+        let mut known =
+            before.as_mut().map(|before| std::mem::take(&mut before.devices)).unwrap_or_default().into_iter();
         let mut devices = Vec::with_capacity(gpus.len());
-        let mut known = before.as_ref().map_or(&[][..], |before| &before.devices).iter();
         for changed in gpus {
-            let before = known.next();
-            let device = match changed {
-                None => before.cloned(),
-                Some(Changed { gpu, order, rows }) => {
-                    let before = before.map_or(&[][..], |before| &before.processes);
-                    merged(before, &order, rows).map(|processes| Device { processes, ..gpu })
+            let device = match (known.next(), changed.map(|changed| *changed)) {
+                (before, None) => before,
+                (before, Some(Changed { gpu, order, rows })) => {
+                    let before = before.map_or(Vec::new(), |before| before.processes);
+                    merged(&before, &order, rows).map(|processes| Device { processes, ..gpu })
                 }
             };
             devices.push(device.ok_or_else(|| serde_json::Error::custom("a GPU or a row that was never told"))?);
         }
-        let around = around.or_else(|| before.map(|before| Box::new(Snapshot { devices: Vec::new(), ..*before })));
+        let around = around.or(before);
         let around = around.ok_or_else(|| serde_json::Error::custom("a reading that was never told"))?;
         let reading = Box::new(Snapshot { taken_at: brief, devices, ..*around });
         self.before = Some(reading.clone());

@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""Writes src/build/often.ld: the functions that run at the start and each second, which the linker places side by side.
+
+    cargo build --release --config 'profile.release.strip=false' --target-dir target/symbols
+    cargo build --release --example fake_nvml
+    tests/speed/order.py --binary target/symbols/release/oomdoctor --driver target/release/examples/libfake_nvml.so
+
+The kernel maps 64 KiB of a program around each place that is touched, so functions that are strewn over a large file cost
+memory and page faults. Needs `perf` (Debian: linux-perf) and root, or kernel.perf_event_paranoid <= 1. The program is
+sampled while it reads two machines 20 times a second and while it starts 60 times. Run it when peers.py shows more
+memory than before: a function that the list names wrongly is placed like any other, so an old list only helps less.
+"""
+import argparse
+import bisect
+import collections
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import peers
+
+SCRIPT = pathlib.Path(__file__).parents[2] / "src/build/often.ld"
+# A name without its hash stands for several functions. Where these are larger by more than this than those that ran, the
+# one that ran is named with its hash, which the next version of the program changes.
+MOST_BYTES_BESIDE = 2048
+
+
+def symbols(binary):
+    """Of each function its offset in the file's code, its size and its name, by offset."""
+    headers = subprocess.run(["readelf", "-lW", binary], capture_output=True, text=True, check=True).stdout
+    code = next(line.split() for line in headers.splitlines() if " R E " in line)
+    shift = int(code[2], 16) - int(code[1], 16)
+    listed = subprocess.run(["nm", "-S", "--defined-only", binary], capture_output=True, text=True, check=True).stdout
+    lines = [line.split() for line in listed.splitlines()]
+    return sorted((int(line[0], 16) - shift, int(line[1], 16), line[3]) for line in lines if len(line) == 4 and line[2] in "tTwW")
+
+
+def samples(recorded, binary):
+    """How often each place of the program's file was run, for each process."""
+    command = ["perf", "script", "-i", recorded, "-F", "comm,pid,ip,dso,sym", "--show-mmap-events"]
+    text = subprocess.run(command, capture_output=True, text=True, errors="replace", check=True).stdout
+    name = re.escape(pathlib.Path(binary).name)
+    mapped = re.compile(rf"MMAP2? (\d+)/\d+: \[0x([0-9a-f]+)\(0x([0-9a-f]+)\) @ (?:0x)?([0-9a-f]+) .*r-xp .*/{name}$")
+    sampled = re.compile(rf"\s*\S+\s+(\d+)\s+([0-9a-f]+) .*\(.*/{name}\)$")
+    maps, places = {}, collections.defaultdict(collections.Counter)
+    for line in text.splitlines():
+        if found := mapped.search(line):
+            maps[found[1]] = tuple(int(found[at], 16) for at in (2, 3, 4))
+        elif found := sampled.match(line):
+            # A child that is a copy of the program has its maps, too.
+            for start, length, offset in [maps[found[1]]] if found[1] in maps else list(maps.values()):
+                place = int(found[2], 16) - start
+                if 0 <= place < length:
+                    places[int(found[1])][place + offset] += 1
+                    break
+    return places
+
+
+def functions(places, known):
+    """How often each function was run at these places."""
+    offsets = [offset for offset, _, _ in known]
+    counted = collections.Counter()
+    for place, count in places.items():
+        at = bisect.bisect_right(offsets, place) - 1
+        if at >= 0 and place < offsets[at] + known[at][1]:
+            counted[known[at][2]] += count
+    return counted
+
+
+def record(command, into):
+    return subprocess.Popen(["perf", "record", "-q", "-F", "25000", "-e", "cpu-clock:u", "-o", into, *command], stderr=subprocess.DEVNULL)
+
+
+def each_second(args, cards, count, into):
+    """Records both processes; the PID of the one with the screen."""
+    with peers.machine(args.driver, cards, count) as (_, _, environment):
+        terminal = peers.Terminal([args.binary, "--interval", "0.05"], environment)
+        terminal.read_until(time.monotonic() + 3)
+        recorder = record(["-p", ",".join(map(str, terminal.family())), "--", "sleep", str(args.seconds)], into)
+        while recorder.poll() is None:
+            terminal.read_until(time.monotonic() + 0.2)
+        terminal.end()
+        return terminal.pid
+
+
+def at_the_start(args, into):
+    with peers.machine(args.driver, 2, 16) as (_, pids, environment):
+        recorder = record(["-a"], into)
+        time.sleep(1)
+        for _ in range(args.starts):
+            terminal = peers.Terminal([args.binary, "--interval", "1"], environment)
+            terminal.read_until(terminal.began + 20, str(pids[9]).encode())
+            terminal.end()
+        recorder.send_signal(signal.SIGINT)
+        recorder.wait()
+
+
+def without_hash(name):
+    name = re.sub(r"17h[0-9a-f]{16}E", "17h*E", name)
+    return re.sub(r"\.llvm\.\d+$", ".llvm.*", re.sub(r"Cs[0-9A-Za-z]+_", "Cs*_", name))
+
+
+def patterns(names, known):
+    """What the script calls these functions, in their order."""
+    sizes = {name: size for _, size, name in known}
+    alike, ran = collections.defaultdict(int), collections.defaultdict(int)
+    for name, size in sizes.items():
+        alike[without_hash(name)] += size
+    for name in names:
+        ran[without_hash(name)] += sizes[name]
+    for name in names:
+        pattern = without_hash(name)
+        yield pattern if alike[pattern] - ran[pattern] <= MOST_BYTES_BESIDE else name
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--binary", required=True, help="a release build with its symbols")
+    parser.add_argument("--driver", required=True, help="the fake driver")
+    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--starts", type=int, default=60)
+    args = parser.parse_args()
+    args.binary = os.path.abspath(args.binary)
+    known = symbols(args.binary)
+    screen, sampler, start = collections.Counter(), collections.Counter(), collections.Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        recorded = f"{folder}/recorded"
+        for cards, count in ((2, 16), (8, 64)):
+            own = each_second(args, cards, count, recorded)
+            for pid, places in samples(recorded, args.binary).items():
+                (screen if pid == own else sampler).update(functions(places, known))
+        at_the_start(args, recorded)
+        for places in samples(recorded, args.binary).values():
+            start.update(functions(places, known))
+    # What one process alone runs is no neighbor of what the other one alone runs.
+    alone = [name for name, _ in sampler.most_common() if name not in screen]
+    both = [name for name, _ in (screen + sampler).most_common() if name in screen and name in sampler]
+    rest = [name for name, _ in screen.most_common() if name not in sampler]
+    order = alone + both + rest
+    order += [name for name, _ in start.most_common() if name not in screen and name not in sampler]
+    listed = dict.fromkeys(patterns(order, known))
+    lines = "".join(f"    *(.text*.{pattern})\n" for pattern in listed)
+    comment = "/* What runs each second in either process, then what runs at the start. Made by tests/speed/order.py. */\n"
+    SCRIPT.write_text(f"{comment}SECTIONS\n{{\n  .text.often :\n  {{\n{lines}  }}\n}}\nINSERT BEFORE .text;\n")
+    print(f"{len(listed)} functions", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
