@@ -1,7 +1,11 @@
 //! Owns what the program carries with it: the files of knowledge/ as a reading needs them, whole for checks, and its
 //! models. A file added there is embedded by the next build. In a release, what runs often is placed side by side.
 
-#![allow(clippy::disallowed_methods, reason = "a build script reads and writes files")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a build script reads files and asks the compiler"
+)]
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

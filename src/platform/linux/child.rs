@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_silent_child_is_waited_for_until_the_deadline() {
-        let mut child = Started::by(&mut Command::new("sleep").arg("1000")).unwrap();
+        let mut child = Started::by(Command::new("sleep").arg("1000")).unwrap();
         child.output.wait_until(Instant::now() + Duration::from_millis(20));
         assert_eq!(child.output.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::TimedOut);
         child.child.end_group();

@@ -55,8 +55,8 @@ impl Memo {
         folder.get_or_insert_with(|| self.procfs.working_directory(pid).ok()?.to_str().map(Rc::from)).clone()
     }
 
-    /// This process, a parent, and those above it, nearest first, at most so many; none where it is not seen from here.
-    pub(super) fn from_parent(&self, pid: u32, most: usize) -> Vec<u32> {
+    /// This process and those above it, nearest first, at most so many; none of process 0, which a parent is that is not seen.
+    pub(super) fn with_those_above(&self, pid: u32, most: usize) -> Vec<u32> {
         let mut read = self.read.borrow_mut();
         let mut above = Vec::new();
         let mut current = pid;
@@ -84,16 +84,19 @@ mod tests {
         fs::write(folder.join("stat"), "70 (job) S 71 1 1 0 -1 0 0 0 0 0 3 4 0 0 20 0 1 0 5 0").unwrap();
         let memo = Memo::new(Procfs::new(root.path()));
         assert_eq!(
-            (memo.arguments(70).unwrap().join(" "), memo.from_parent(70, 4)),
+            (memo.arguments(70).unwrap().join(" "), memo.with_those_above(70, 4)),
             ("first".to_owned(), vec![70, 71])
         );
         fs::write(folder.join("cmdline"), "second").unwrap();
         fs::remove_file(folder.join("stat")).unwrap();
         assert_eq!(
-            (memo.arguments(70).unwrap().join(" "), memo.from_parent(70, 4)),
+            (memo.arguments(70).unwrap().join(" "), memo.with_those_above(70, 4)),
             ("first".to_owned(), vec![70, 71])
         );
         memo.forget();
-        assert_eq!((memo.arguments(70).unwrap().join(" "), memo.from_parent(70, 4)), ("second".to_owned(), vec![70]));
+        assert_eq!(
+            (memo.arguments(70).unwrap().join(" "), memo.with_those_above(70, 4)),
+            ("second".to_owned(), vec![70])
+        );
     }
 }

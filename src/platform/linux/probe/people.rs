@@ -23,7 +23,7 @@ pub(super) const LOOK_AGAIN: u32 = 30;
 
 /// The command line of a process whose address space is the same is read again after this many refreshes: an exec makes a new
 /// one, and only a program may give itself a title without. At a signal it is read anyway.
-pub(super) const READ_TITLE_AGAIN: u32 = 5;
+pub(super) const READ_TITLE_AGAIN: u32 = 10;
 
 /// The files of at most this many processes stay open; each has two, and a login session may have 1,024 open files.
 const MOST_WATCHED: usize = 200;
@@ -289,7 +289,7 @@ impl People {
     pub(super) fn described(&self, stat: &Stat) -> GpuProcess {
         let pid = stat.pid;
         let arguments = self.memo.arguments(pid).unwrap_or_default();
-        let above = self.memo.from_parent(stat.parent_pid, ANCESTORS_ASKED);
+        let above = self.memo.with_those_above(stat.parent_pid, ANCESTORS_ASKED);
         let with_arguments = above.into_iter().filter_map(|pid| self.memo.arguments(pid).ok());
         let above: Vec<Vec<String>> = with_arguments.map(|arguments| arguments.to_vec()).collect();
         let recognised_as = self.recognise(stat, &arguments, &above);
