@@ -69,6 +69,7 @@ pub(crate) enum Started {}
 
 pub(crate) enum Fork {
     Program(Option<Box<Started>>),
+    #[allow(dead_code, reason = "only where GPUs are read is there a sampler")]
     Sampler(io::Result<()>),
 }
 

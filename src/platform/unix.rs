@@ -176,3 +176,18 @@ pub(crate) fn shows_unicode() -> bool {
     let is_utf8 = locale.unwrap_or_default().to_lowercase().replace('-', "").contains("utf8");
     is_utf8 && variable("TERM").as_deref() != Some("linux")
 }
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn the_machines_time_zone_is_the_one_that_is_found_by_its_name() {
+        for months in 0..24 {
+            let at = Timestamp::from_second(1_750_000_000 + months * 2_629_800).unwrap();
+            assert_eq!(time_zone().to_offset(at), TimeZone::system().to_offset(at), "{at}");
+        }
+    }
+}
