@@ -10,6 +10,8 @@ use std::{env, fs, io};
 pub(crate) fn order_functions() -> io::Result<()> {
     let script = env::current_dir()?.join("src/build/often.ld");
     println!("cargo::rerun-if-changed={}", script.display());
+    let target = env::var("TARGET").unwrap_or_default().to_uppercase().replace('-', "_");
+    println!("cargo::rerun-if-env-changed=CARGO_TARGET_{target}_LINKER");
     let is_wanted = is_set("PROFILE", "release") && is_set("CARGO_CFG_TARGET_OS", "linux");
     if is_wanted && links_with(&script)? {
         println!("cargo::rustc-link-arg-bins=-T");

@@ -54,8 +54,8 @@ fn found_in(program: &OsStr, path: &OsStr) -> Option<PathBuf> {
 
 #[cfg(unix)]
 fn can_run(file: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    file.metadata().is_ok_and(|there| there.is_file() && there.permissions().mode() & 0o111 != 0)
+    use rustix::fs::{Access, access};
+    file.is_file() && access(file, Access::EXEC_OK).is_ok()
 }
 
 #[cfg(windows)]

@@ -17,6 +17,8 @@ use crate::platform::unix::pipe::timespec;
 
 /// How much of a child's last words is kept.
 const LAST_WORDS: usize = 4096;
+/// How long a child that is no longer read may take to exit.
+const LONGEST_EXIT: Duration = Duration::from_secs(2);
 
 /// A child that runs, and this program's ends of its pipes.
 #[derive(Debug)]
@@ -38,20 +40,30 @@ impl Started {
 
     pub(crate) fn new(child: Offspring, input: Option<OwnedFd>, output: OwnedFd, errors: Option<OwnedFd>) -> Started {
         let exited = pidfd_open(child.pid, PidfdFlags::empty()).ok();
-        let output =
-            Output { pipe: output.into(), errors: errors.map(File::from), said: Vec::new(), exited, deadline: None };
+        let output = Output {
+            pipe: Some(output.into()),
+            errors: errors.map(File::from),
+            said: Vec::new(),
+            exited,
+            deadline: None,
+        };
         Started { child, input: input.map(File::from), output }
     }
 
-    /// Waits for its end: its exit status in words, and its last words.
+    /// Reads no more of it and waits for its end, but not for ever: within a driver call a child may outlive any signal. Its
+    /// exit status in words, and its last words.
     pub(crate) fn ended(&mut self) -> (String, String) {
-        let said = self.output.last_words();
+        let (said, has_exited) = self.output.last_words(Instant::now() + LONGEST_EXIT);
+        if !has_exited {
+            return (format!("it does not exit within {} s", LONGEST_EXIT.as_secs()), said);
+        }
         let status = self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
         (status, said)
     }
 }
 
-/// A child of this process. Its PID is nobody else's until it was waited for.
+/// A child of this process. Its PID is nobody else's until it was waited for: by this, or by the system where the program was
+/// started with SIGCHLD ignored.
 #[derive(Debug)]
 pub(crate) struct Offspring {
     pid: Pid,
@@ -69,7 +81,8 @@ impl Offspring {
     }
 
     pub(crate) fn has_ended(&mut self) -> bool {
-        self.reap(WaitOptions::NOHANG).is_ok_and(|ended| ended.is_some())
+        // An error means that it is no child any more.
+        !matches!(self.reap(WaitOptions::NOHANG), Ok(None))
     }
 
     fn wait(&mut self) -> io::Result<ExitStatus> {
@@ -112,7 +125,8 @@ impl Offspring {
 /// says a lot must not wait.
 #[derive(Debug)]
 pub(crate) struct Output {
-    pipe: File,
+    /// `None` once nobody reads it any more, which ends a child that writes.
+    pipe: Option<File>,
     errors: Option<File>,
     /// The end of what it said.
     said: Vec<u8>,
@@ -143,16 +157,25 @@ impl Output {
         }
     }
 
-    /// The end of what the child said, once it has exited.
-    fn last_words(&mut self) -> String {
-        while let Some(errors) = &self.errors {
-            match ready([Some(errors.as_fd()), self.exited()], None) {
-                Ok([true, _]) => self.listen(),
-                Ok([false, false]) => {}
-                _ => break,
+    /// The end of what the child said, and whether it has exited, which is waited for until then. Nothing that it writes is
+    /// read any more.
+    fn last_words(&mut self, until: Instant) -> (String, bool) {
+        self.pipe = None;
+        // Without a sign of its end, that of what it says counts.
+        let mut has_exited = false;
+        while !has_exited && (self.errors.is_some() || self.exited.is_some()) && Instant::now() < until {
+            let watched = [self.errors.as_ref().map(AsFd::as_fd), self.exited()];
+            let Ok([is_said, is_exited]) = ready(watched, Some(until.saturating_duration_since(Instant::now()))) else {
+                break;
+            };
+            if is_said {
+                self.listen();
             }
+            // What was said before the end is read first.
+            has_exited = is_exited && !is_said;
         }
-        crate::text::harmless(String::from_utf8_lossy(&self.said).trim()).into_owned()
+        let said = crate::text::harmless(String::from_utf8_lossy(&self.said).trim()).into_owned();
+        (said, has_exited || self.exited.is_none())
     }
 
     fn exited(&self) -> Option<BorrowedFd<'_>> {
@@ -180,14 +203,17 @@ impl Read for Output {
             if left.is_some_and(|left| left.is_zero()) {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            let watched = [Some(self.pipe.as_fd()), self.errors.as_ref().map(AsFd::as_fd), self.exited()];
+            let Some(pipe) = &mut self.pipe else { return Ok(0) };
+            let exited = self.exited.as_ref().map(AsFd::as_fd);
+            let watched = [Some(pipe.as_fd()), self.errors.as_ref().map(AsFd::as_fd), exited];
             let [is_written, is_said, has_exited] = ready(watched, left)?;
+            // What was written before the end is read first.
+            let read = if is_written { Some(pipe.read(block)) } else { None };
             if is_said {
                 self.listen();
             }
-            // What was written before the end is read first.
-            if is_written {
-                return self.pipe.read(block);
+            if let Some(read) = read {
+                return read;
             }
             if has_exited {
                 return Ok(0);
@@ -225,6 +251,21 @@ mod tests {
         let (status, said) = child.ended();
         assert_eq!(status, "exit status: 0");
         assert!(said.ends_with("end") && said.len() <= 3 * LAST_WORDS, "{} bytes", said.len());
+    }
+
+    #[test]
+    fn a_child_that_nobody_reads_any_more_finds_its_pipe_closed() {
+        let mut child = shell("trap '' PIPE; echo first; while echo more 2> /dev/null; do :; done; echo closed >&2");
+        assert_eq!(child.output.read(&mut [0]).unwrap(), 1);
+        assert_eq!(child.ended().1, "closed");
+    }
+
+    #[test]
+    fn a_child_that_was_reaped_by_another_is_signaled_no_more() {
+        let mut child = shell("exit 0");
+        assert_eq!(child.output.read(&mut [0]).unwrap(), 0);
+        waitpid(Some(child.child.pid), WaitOptions::empty()).unwrap();
+        assert!(child.child.has_ended());
     }
 
     #[test]

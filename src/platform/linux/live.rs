@@ -176,11 +176,12 @@ fn is_single_threaded() -> bool {
 
 /// Goes on as the sampling child of `parent`, with these as its standard streams.
 fn become_sampler(parent: Pid, sampling: &Sampling, [input, output, errors]: [OwnedFd; 3]) -> io::Result<()> {
-    end_with(parent)?;
+    // First of all, so that nothing is said on the person's terminal.
+    rustix::stdio::dup2_stderr(&errors)?;
     rustix::stdio::dup2_stdin(&input)?;
     rustix::stdio::dup2_stdout(&output)?;
-    rustix::stdio::dup2_stderr(&errors)?;
     drop((input, output, errors));
+    end_with(parent)?;
     super::obey(Order { sampling: sampling.clone(), count: None, is_paced: true })
 }
 

@@ -25,7 +25,8 @@ pub(crate) fn listen_to_signals(tell: impl Fn(Asked) -> bool + Send + 'static) -
     let mut signals = Signals::new(ending.into_iter().chain(others))?;
     give_back_on_fault();
     thread::Builder::new().name("signals".into()).spawn(move || {
-        // To add one costs as much as there are already. Nobody sends these, so nobody waits for the last of them.
+        // To add one costs as much as there are already. Nobody sends these at the start, so the terminal is not taken later for
+        // them; one that comes within that first millisecond leaves the terminal as it is then.
         for signal in more_ending_signals() {
             if let Err(error) = signals.add_signal(signal) {
                 log::warn!("signal {signal} can't be handled: {error}");

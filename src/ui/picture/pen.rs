@@ -89,8 +89,20 @@ fn changed<'a>(then: Option<&'a Buffer>, now: &'a Buffer) -> Vec<(u16, u16, &'a 
     if let Some(then) = then {
         return then.diff_iter(now).collect();
     }
-    let cells = now.area.positions().zip(&now.content).filter(|(_, cell)| **cell != Cell::EMPTY);
-    cells.map(|(place, cell)| (place.x, place.y, cell)).collect()
+    let mut changed = Vec::new();
+    // The cells that the character before them lies on are no characters.
+    let mut covered = 0;
+    for (place, cell) in now.area.positions().zip(&now.content) {
+        if covered > 0 && place.x > now.area.x {
+            covered -= 1;
+            continue;
+        }
+        covered = cell.symbol().width().saturating_sub(1);
+        if *cell != Cell::EMPTY {
+            changed.push((place.x, place.y, cell));
+        }
+    }
+    changed
 }
 
 /// What is written for one picture, and how the terminal stands after it.

@@ -44,7 +44,8 @@ struct Relative {
 impl Relative {
     fn of(memo: &Memo, stat: Stat, command: String, number: u64) -> Relative {
         let pid = stat.pid;
-        let (folder, uid, arguments) = (memo.folder(pid), memo.uid(pid).ok(), memo.arguments(pid).unwrap_or_default());
+        let (folder, uid, arguments) =
+            (memo.folder(pid), memo.uid(pid).ok(), memo.arguments_now(pid).unwrap_or_default());
         Relative { uid, arguments, folder, stat, command, age: 0, is_fresh: true, number, bond: None }
     }
 

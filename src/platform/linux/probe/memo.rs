@@ -1,5 +1,5 @@
-//! Owns what was read of processes within one refresh, so that it is read once: many have the same ones above them. Nothing of
-//! it outlives the refresh, and no signal is decided by it.
+//! Owns what was read of processes within one refresh, so that it is read once: many have the same ones above them. It may be
+//! older than a stat of the same refresh, so what a process itself runs is read beside its stat. No signal is decided by it.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -46,6 +46,11 @@ impl Memo {
         let mut read = self.read.borrow_mut();
         let arguments = &mut read.entry(pid).or_default().arguments;
         arguments.get_or_insert_with(|| self.procfs.arguments(pid).map(Rc::from)).clone()
+    }
+
+    /// The arguments as they are now.
+    pub(super) fn arguments_now(&self, pid: u32) -> Result<Rc<[String]>, ProcError> {
+        self.procfs.arguments(pid).map(Rc::from)
     }
 
     /// Its working directory, where that is text.

@@ -211,10 +211,11 @@ impl People {
         };
         let is_same = stat.image.is_some()
             && before.is_some_and(|before| (before.start_ticks, before.image) == (stat.start_ticks, stat.image));
-        let person = self.current.get(&pid).map(|found| &found.person).or_else(|| self.seen.get(&pid));
+        let of_refresh = self.current.get(&pid).map(|found| &found.person).into_iter().chain(self.seen.get(&pid));
+        let person = of_refresh.into_iter().find(|person| person.start_ticks.value() == Some(stat.start_ticks));
         let command = match person {
-            _ if is_same => None,
             Some(person) if is_described => Some(person.command.known().cloned().unwrap_or_default()),
+            _ if is_same => None,
             _ => Some(self.command(&stat).known().cloned().unwrap_or_default()),
         };
         if !is_described {
@@ -244,11 +245,12 @@ impl People {
     }
 
     fn command(&self, stat: &Stat) -> Reading<String> {
-        let watched = self.watched.get(&stat.pid);
-        match watched.map_or_else(|| self.procfs.arguments(stat.pid), Watched::arguments) {
-            Ok(arguments) => Reading::Known(command_line(&arguments, &stat.comm)),
-            Err(error) => error.into(),
-        }
+        command_of(&self.arguments(stat.pid), stat)
+    }
+
+    /// Its arguments as they are now.
+    fn arguments(&self, pid: u32) -> Result<Vec<String>, ProcError> {
+        self.watched.get(&pid).map_or_else(|| self.procfs.arguments(pid), Watched::arguments)
     }
 
     /// As [`People::described`], and where this very process was described lately, only what changes is new. It never has the
@@ -288,7 +290,10 @@ impl People {
     /// The process of this PID here as /proc describes it, without a figure of the driver.
     pub(super) fn described(&self, stat: &Stat) -> GpuProcess {
         let pid = stat.pid;
-        let arguments = self.memo.arguments(pid).unwrap_or_default();
+        // Its own are read now: those of the memo may be from before an exec.
+        let own = self.arguments(pid);
+        let command = command_of(&own, stat);
+        let arguments = own.unwrap_or_default();
         let above = self.memo.with_those_above(stat.parent_pid, ANCESTORS_ASKED);
         let with_arguments = above.into_iter().filter_map(|pid| self.memo.arguments(pid).ok());
         let above: Vec<Vec<String>> = with_arguments.map(|arguments| arguments.to_vec()).collect();
@@ -305,7 +310,7 @@ impl People {
             started_at: started_at.map_or(Reading::NotAvailable, Reading::Known),
             user: uid.clone().map(|uid| self.users.name(uid)),
             uid,
-            command: self.command(stat),
+            command,
             parent_pid: Reading::Known(stat.parent_pid),
             session: Reading::Known(stat.session),
             state: Reading::Known(stat.state),
@@ -374,6 +379,13 @@ impl People {
             ancestors,
             notebook: notebook.and_then(Result::ok).flatten().as_deref(),
         })
+    }
+}
+
+fn command_of(arguments: &Result<Vec<String>, ProcError>, stat: &Stat) -> Reading<String> {
+    match arguments {
+        Ok(arguments) => Reading::Known(command_line(arguments, &stat.comm)),
+        Err(error) => error.clone().into(),
     }
 }
 
