@@ -25,9 +25,9 @@ import time
 import peers
 
 SCRIPT = pathlib.Path(__file__).parents[2] / "src/build/often.ld"
-# A name without its hash stands for several functions. Where these are larger by more than this than those that ran, the
-# one that ran is named with its hash, which the next version of the program changes.
-MOST_BYTES_BESIDE = 2048
+# A name without its hash, which differs from checkout to checkout, may stand for more functions than those that ran. Where
+# these take more bytes than the first figure, they are placed behind all others; beyond the second one, like any code.
+FEW_BYTES_BESIDE, MOST_BYTES_BESIDE = 2 << 10, 24 << 10
 
 
 def symbols(binary):
@@ -105,17 +105,12 @@ def without_hash(name):
     return re.sub(r"\.llvm\.\d+$", ".llvm.*", re.sub(r"Cs[0-9A-Za-z]+_", "Cs*_", name))
 
 
-def patterns(names, known):
-    """What the script calls these functions, in their order."""
-    sizes = {name: size for _, size, name in known}
-    alike, ran = collections.defaultdict(int), collections.defaultdict(int)
-    for name, size in sizes.items():
-        alike[without_hash(name)] += size
-    for name in names:
-        ran[without_hash(name)] += sizes[name]
-    for name in names:
-        pattern = without_hash(name)
-        yield pattern if alike[pattern] - ran[pattern] <= MOST_BYTES_BESIDE else name
+def beside(known, ran):
+    """Of each name without its hash, how many bytes of functions it stands for that did not run."""
+    bytes_beside = collections.Counter()
+    for _, size, name in known:
+        bytes_beside[without_hash(name)] += 0 if name in ran else size
+    return bytes_beside
 
 
 def main():
@@ -141,9 +136,14 @@ def main():
     alone = [name for name, _ in sampler.most_common() if name not in screen]
     both = [name for name, _ in (screen + sampler).most_common() if name in screen and name in sampler]
     rest = [name for name, _ in screen.most_common() if name not in sampler]
-    order = alone + both + rest
-    order += [name for name, _ in start.most_common() if name not in screen and name not in sampler]
-    listed = dict.fromkeys(patterns(order, known))
+    once = [name for name, _ in start.most_common() if name not in screen and name not in sampler]
+    bytes_beside = beside(known, {*alone, *both, *rest, *once})
+    clear, mixed = [], []
+    for each in (alone + both + rest, once):
+        named = [without_hash(name) for name in each]
+        clear.append([name for name in named if bytes_beside[name] <= FEW_BYTES_BESIDE])
+        mixed.append([name for name in named if FEW_BYTES_BESIDE < bytes_beside[name] <= MOST_BYTES_BESIDE])
+    listed = dict.fromkeys(clear[0] + mixed[0] + clear[1] + mixed[1])
     lines = "".join(f"    *(.text*.{pattern})\n" for pattern in listed)
     comment = "/* What runs each second in either process, then what runs at the start. Made by tests/speed/order.py. */\n"
     SCRIPT.write_text(f"{comment}SECTIONS\n{{\n  .text.often :\n  {{\n{lines}  }}\n}}\nINSERT BEFORE .text;\n")
