@@ -43,7 +43,10 @@ fn program(text: &str, is_remote: bool, in_tmux: bool) -> Option<(&'static str, 
     if !is_remote && let Some((command, bytes)) = here::clipboard(text) {
         return Some(("clipboard", command, bytes));
     }
-    let mut command = tools::command("tmux").ok().filter(|_| in_tmux)?;
+    if !in_tmux {
+        return None;
+    }
+    let mut command = tools::command("tmux").ok()?;
     command.args(["load-buffer", "-w", "-"]);
     Some(("tmux buffer", command, text.as_bytes().to_vec()))
 }

@@ -62,10 +62,10 @@ pub(super) fn find(text: &str, places: &mut Vec<Range<usize>>) {
         while let Some(head) = rule.head.find_at(text, from) {
             let value = value_behind(text, head.end(), &rule.value);
             // What looks like a key within a block belongs to the block.
-            let below = value
-                .as_ref()
-                .filter(|_| head.start() >= block_end)
-                .and_then(|value| blocks::below(text, head.start(), value));
+            let below = match &value {
+                Some(value) if head.start() >= block_end => blocks::below(text, head.start(), value),
+                _ => None,
+            };
             if let Some(below) = below {
                 block_end = below.end();
                 places.extend(below.lines().filter(|line| is_secret_line(text, head.range(), line, rule.only)));
