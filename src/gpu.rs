@@ -13,6 +13,7 @@ mod kin;
 mod reading;
 pub mod recognise;
 pub mod running;
+mod shared;
 pub mod sight;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -23,6 +24,7 @@ mod wire;
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::fmt;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,8 +35,13 @@ use crate::units::{Bytes, WallTime};
 pub use kin::{Holder, Vantage};
 pub use reading::Reading;
 use running::Running;
+pub use shared::Shared;
+pub(crate) use shared::are_same;
 use windows::WindowsReading;
 use wire::readings;
+
+/// The processes of one GPU, in the order of the reading.
+pub type Rows = Shared<GpuProcess>;
 
 /// The version of the stream and of the JSON reports. Readers refuse a higher one by name.
 pub const SCHEMA: u32 = 1;
@@ -43,6 +50,13 @@ pub const SCHEMA: u32 = 1;
 fn clean(text: &mut String) {
     if let Cow::Owned(cleaned) = harmless(text) {
         *text = cleaned;
+    }
+}
+
+/// Does so to a process that other readings may share: only one that has harmful names is copied.
+fn clean_shared(row: &mut Arc<GpuProcess>) {
+    if !row.is_clean() {
+        Arc::make_mut(row).clean();
     }
 }
 
@@ -169,7 +183,7 @@ readings! {
             /// Whether a process has no known `used_bytes`, so that `unaccounted_bytes` may be its own.
             unaccounted_includes_unknown_rows: bool,
             /// Processes with VRAM on this GPU, each PID once.
-            processes: Vec<GpuProcess>,
+            processes: Rows,
             /// What makes it something other than a whole GPU with its own memory; null where nothing does.
             nature: Option<Nature>,
         }
@@ -357,6 +371,13 @@ impl GpuProcess {
         Running { command: self.command.known().cloned().unwrap_or_default(), image: self.image }
     }
 
+    fn is_clean(&self) -> bool {
+        let names = [&self.user, &self.command].into_iter().filter_map(Reading::known);
+        let optional = [&self.container, &self.managed_by, &self.recognised_as, &self.protected, &self.server_command];
+        let mut texts = names.chain(optional.into_iter().flatten());
+        texts.all(|text| matches!(harmless(text), Cow::Borrowed(_))) && !self.state.value().is_some_and(is_harmful)
+    }
+
     fn clean(&mut self) {
         [&mut self.user, &mut self.command].into_iter().filter_map(Reading::known_mut).for_each(clean);
         let optional = [&mut self.container, &mut self.managed_by, &mut self.recognised_as, &mut self.protected];
@@ -382,7 +403,7 @@ impl Snapshot {
         for device in &mut self.devices {
             let names = [&mut device.name, &mut device.uuid, &mut device.bus_id];
             names.into_iter().filter_map(Reading::known_mut).chain(&mut device.error).for_each(clean);
-            device.processes.iter_mut().for_each(GpuProcess::clean);
+            device.processes.shared_mut().iter_mut().for_each(clean_shared);
         }
         self.launchers.iter_mut().for_each(GpuProcess::clean);
         for vantage in &mut self.seen_from {

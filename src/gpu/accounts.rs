@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{GpuProcess, ProcessKind, Reading};
+use super::{ProcessKind, Reading, Rows};
 use crate::units::Bytes;
 
 /// A PID on one device: in one of the driver's lists, or out of all the lists it stands in.
@@ -56,7 +56,7 @@ fn larger(one: Reading<Bytes>, other: &Reading<Bytes>) -> Reading<Bytes> {
 
 /// What a device's `used` figure leaves unexplained by its rows: max(0, used − the sum of the known rows), and
 /// whether rows without a figure may be that memory.
-pub fn unaccounted(used: &Reading<Bytes>, rows: &[GpuProcess]) -> (Reading<Bytes>, bool) {
+pub fn unaccounted(used: &Reading<Bytes>, rows: &Rows) -> (Reading<Bytes>, bool) {
     let known = rows.iter().filter_map(|row| row.used_bytes.value()).fold(Bytes::ZERO, Bytes::plus);
     let unknown_rows = rows.iter().any(|row| row.used_bytes.known().is_none());
     (used.clone().map(|used| used.less(known)), unknown_rows)

@@ -87,7 +87,7 @@ mod tests {
         let mut snapshot = snapshot(second);
         let mut row = process(42, Bytes::gib(1));
         (row.sm_percent, row.cpu_ticks) = (Reading::Known(sm), Reading::Known(ticks));
-        snapshot.devices[0].processes = vec![row];
+        snapshot.devices[0].processes = vec![row].into();
         snapshot
     }
 

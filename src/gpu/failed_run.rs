@@ -84,7 +84,7 @@ mod tests {
         let (run, other) = (process(7, Bytes::gib(9)), process(8, Bytes::gib(4)));
         let (after, found) = machine(vec![run, other.clone()]).once_exited(7).unwrap();
         assert_eq!(free(&after), free(&machine(vec![other.clone()])));
-        assert_eq!(after.devices[0].processes, [other]);
+        assert_eq!(after.devices[0].processes, vec![other].into());
         assert_eq!(found, FailedRun { devices: vec![0], launched_by: None });
     }
 

@@ -239,7 +239,7 @@ mod tests {
         let mut row = process(42, Bytes::gib(1));
         row.sm_percent = Reading::Known(sm);
         row.cpu_ticks = Reading::Known(ticks);
-        snapshot.devices[0].processes = vec![row];
+        snapshot.devices[0].processes = vec![row].into();
         snapshot
     }
 

@@ -39,6 +39,7 @@ pub(crate) fn process(pid: u32, used: Bytes) -> GpuProcess {
 
 /// A 24 GiB card with 0.4 GiB reserved and these processes.
 pub(crate) fn device(index: u32, processes: Vec<GpuProcess>) -> Device {
+    let processes = Rows::from(processes);
     let used = processes.iter().filter_map(|row| row.used_bytes.value()).fold(Bytes::mib(200), Bytes::plus);
     let total = Bytes::gib(24);
     let reserved = Bytes::mib(410);

@@ -360,7 +360,7 @@ oomdoctor-end
         assert_eq!(second.name.known().unwrap(), "Odd, Card, Inc.");
         assert_eq!((&second.utilization_percent, &second.power_watts), (&Reading::Unsupported, &Reading::Unsupported));
         assert!(matches!(&second.temperature_celsius, Reading::Failed(_)));
-        let [known, hidden, strange] = &first.processes[..] else { panic!("{first:?}") };
+        let [known, hidden, strange] = first.processes.shared() else { panic!("{first:?}") };
         assert_eq!(known.used_bytes, Reading::Known(Bytes::mib(60_000)));
         assert_eq!(known.user.known().unwrap(), "ada");
         assert_eq!(known.command.known().unwrap(), "python train.py --lr 1e-4");

@@ -1,6 +1,8 @@
 //! Owns a record that was read back: what was in use at every moment of it.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::{End, HostMemory, Line, Millis, Note, Run, Said, millis_between};
 use crate::gpu::{Header, Reading, SCHEMA, Snapshot};
@@ -231,8 +233,8 @@ impl Recording {
         for device in &mut snapshot.devices {
             let rows = self.rows.iter().filter(|(at, gpu, ..)| (*taken..=moment).contains(at) && *gpu == device.index);
             for (_, _, pid, bytes) in rows {
-                if let Some(row) = device.processes.iter_mut().find(|row| row.pid == *pid) {
-                    row.used_bytes = Reading::Known(*bytes);
+                if let Some(row) = device.processes.shared_mut().iter_mut().find(|row| row.pid == *pid) {
+                    Arc::make_mut(row).used_bytes = Reading::Known(*bytes);
                 }
             }
             if let Some(used) = self.used_at(device.index, moment) {
@@ -241,7 +243,7 @@ impl Recording {
                 device.memory.free_bytes =
                     device.memory.total_bytes.clone().map(|total| total.less(reserved).less(used));
             }
-            device.processes.sort_by_key(|row| std::cmp::Reverse(row.used_bytes.value()));
+            device.processes.sort_by_key(|row| Reverse(row.used_bytes.value()));
         }
         Some(snapshot)
     }

@@ -273,8 +273,9 @@ fn with(device: &mut Device, again: &Again, now: &WallTime) {
 
 /// Removes ended processes from a device and counts their VRAM as free.
 fn without(device: &mut Device, ended: &BTreeSet<ProcessKey>) {
-    let gone = device.processes.extract_if(.., |row| has_ended(row, ended));
+    let gone = device.processes.iter().filter(|row| has_ended(row, ended));
     let freed = gone.filter_map(|row| row.used_bytes.value()).fold(Bytes::ZERO, Bytes::plus);
+    device.processes.retain(|row| !has_ended(row, ended));
     let memory = &mut device.memory;
     memory.used_bytes = memory.used_bytes.clone().map(|used| used.less(freed));
     memory.free_bytes = memory.free_bytes.clone().map(|free| free.plus(freed));

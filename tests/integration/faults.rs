@@ -197,7 +197,7 @@ fn one_sample_from_the_far_future_does_not_outdate_later_ones() {
     bench.after(0);
     driver.set_scenario(&format!("({ONE_CARD})"));
     let snapshot = bench.recovered();
-    assert_eq!(snapshot.devices[0].processes[0].sm_percent, Reading::Known(7), "it is at work, not idle");
+    assert_eq!(snapshot.devices[0].processes.get(0).unwrap().sm_percent, Reading::Known(7), "it is at work, not idle");
 }
 
 /// A random machine in RON. Its figures may be absurd but are never 0.

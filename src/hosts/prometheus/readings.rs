@@ -492,7 +492,7 @@ impl Card<'_> {
         Device {
             index,
             memory: self.memory(),
-            processes: context.processes.get(&identity).cloned().unwrap_or_default(),
+            processes: context.processes.get(&identity).cloned().unwrap_or_default().into(),
             nature,
             uuid: reading(uuid),
             bus_id: reading(self.told(&["pci_bus_id"], context).map(clean)),

@@ -3,12 +3,13 @@
 //! the reading before, which a pipe neither loses nor swaps.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::de::Error;
 use serde::{Deserialize, Serialize};
 
-use crate::gpu::{Device, GpuProcess, Snapshot};
+use crate::gpu::{Device, GpuProcess, Rows, Snapshot, are_same};
 use crate::platform::contract::{News, write_line};
 use crate::units::WallTime;
 
@@ -51,7 +52,7 @@ pub(crate) struct Writer {
     is_brief: bool,
     /// What was written last, without the GPUs, and these without their rows.
     around: Option<Snapshot>,
-    gpus: Vec<(Device, Vec<GpuProcess>)>,
+    gpus: Vec<(Device, Rows)>,
 }
 
 impl Writer {
@@ -79,27 +80,22 @@ impl Writer {
     }
 
     /// What changed of a GPU, if anything did.
-    fn changed<'a>(
-        &self,
-        at: usize,
-        gpu: &'a Device,
-        rows: &'a [GpuProcess],
-    ) -> Option<Changed<&'a Device, &'a GpuProcess>> {
+    fn changed<'a>(&self, at: usize, gpu: &'a Device, rows: &'a Rows) -> Option<Changed<&'a Device, &'a GpuProcess>> {
         let before = self.gpus.get(at);
-        if before.is_some_and(|before| before.0 == *gpu && before.1 == rows) {
+        if before.is_some_and(|before| before.0 == *gpu && before.1 == *rows) {
             return None;
         }
-        let before = before.map_or(&[][..], |before| &before.1);
+        let before = before.map_or(&[][..], |before| before.1.shared());
         let order = rows.iter().map(|row| row.pid).collect();
-        let rows = rows.iter().enumerate().filter(|(at, row)| {
-            place(before, *at, row.pid).and_then(|place| before.get(place)).is_none_or(|before| before != *row)
+        let rows = rows.shared().iter().enumerate().filter(|(at, row)| {
+            place(before, *at, row.pid).and_then(|place| before.get(place)).is_none_or(|before| !are_same(before, row))
         });
-        Some(Changed { gpu, order, rows: rows.map(|(_, row)| row).collect() })
+        Some(Changed { gpu, order, rows: rows.map(|(_, row)| row.as_ref()).collect() })
     }
 }
 
 /// Where the row of this PID stands, which is at `at` as long as nothing moves.
-fn place(rows: &[GpuProcess], at: usize, pid: u32) -> Option<usize> {
+fn place(rows: &[Arc<GpuProcess>], at: usize, pid: u32) -> Option<usize> {
     match rows.get(at) {
         Some(row) if row.pid == pid => Some(at),
         _ => rows.iter().position(|row| row.pid == pid),
@@ -126,8 +122,8 @@ impl Reader {
             let device = match (known.next(), changed.map(|changed| *changed)) {
                 (before, None) => before,
                 (before, Some(Changed { gpu, order, rows })) => {
-                    let before = before.map_or(Vec::new(), |before| before.processes);
-                    merged(&before, &order, rows).map(|processes| Device { processes, ..gpu })
+                    let before = before.map_or(Rows::default(), |before| before.processes);
+                    merged(before.shared(), &order, rows).map(|processes| Device { processes, ..gpu })
                 }
             };
             devices.push(device.ok_or_else(|| serde_json::Error::custom("a GPU or a row that was never told"))?);
@@ -141,13 +137,13 @@ impl Reader {
 }
 
 /// All rows: those that changed, and the others as they were.
-fn merged(before: &[GpuProcess], pids: &[u32], changed: Vec<GpuProcess>) -> Option<Vec<GpuProcess>> {
+fn merged(before: &[Arc<GpuProcess>], pids: &[u32], changed: Vec<GpuProcess>) -> Option<Rows> {
     let mut changed = changed.into_iter().peekable();
     let rows = pids.iter().enumerate().map(|(at, pid)| match changed.next_if(|row| row.pid == *pid) {
-        Some(row) => Some(row),
+        Some(row) => Some(Arc::new(row)),
         None => place(before, at, *pid).and_then(|place| before.get(place)).cloned(),
     });
-    let rows: Option<Vec<GpuProcess>> = rows.collect();
+    let rows: Option<Rows> = rows.collect();
     if changed.peek().is_none() { rows } else { None }
 }
 

@@ -19,13 +19,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::gpu::accounts::unaccounted;
 use crate::gpu::glance::{Glance, Peaks};
 use crate::gpu::sight;
 use crate::gpu::{
-    Device, Driver, GpuProcess, Header, Holder, Host, Nature, ProcessKind, Reading, Snapshot, Vantage, Vendor,
+    Device, Driver, GpuProcess, Header, Holder, Host, Nature, ProcessKind, Reading, Rows, Snapshot, Vantage, Vendor,
 };
 use crate::platform::contract::write_line;
 use crate::platform::host::HostMemory;
@@ -237,6 +238,7 @@ impl Sampler {
         };
         locate(&self.procfs, &devices, &mut holders);
         let launchers = self.group(&mut devices, &mut holders);
+        self.people.keep_rows(&devices);
         self.used = rest::is_used(&devices, &holders);
         self.people.end_refresh();
         Snapshot {
@@ -352,9 +354,16 @@ impl Sampler {
         users.extend(holders.iter().map(|holder| (holder.process.pid, true)));
         let memo = self.people.memo();
         let groups = self.families.groups(&memo, &mut |pid, before| self.people.running(pid, before), &users);
-        let rows = devices.iter_mut().flat_map(|device| &mut device.processes).filter(|row| row.proved);
-        for row in rows.chain(holders.iter_mut().map(|holder| &mut holder.process)) {
-            row.group = groups.leaders.get(&row.pid).copied();
+        for device in devices.iter_mut() {
+            for row in device.processes.shared_mut().iter_mut().filter(|row| row.proved) {
+                let group = groups.leaders.get(&row.pid).copied();
+                if row.group != group {
+                    Arc::make_mut(row).group = group;
+                }
+            }
+        }
+        for holder in holders.iter_mut() {
+            holder.process.group = groups.leaders.get(&holder.process.pid).copied();
         }
         let mut launchers = Vec::new();
         for stat in &groups.launchers {
@@ -399,31 +408,26 @@ fn join(people: &mut People, reading: DeviceReading) -> Device {
             None => people.look(row.pid, reading.minor),
         };
         // The MPS list is up to 5 s old; a client that has exited since uses nothing.
-        if row.kind == ProcessKind::Mps && local && is_gone(person) {
+        if row.kind == ProcessKind::Mps && local && is_gone(&person) {
             continue;
         }
         let sm_percent = match &reading.sm_percent {
             Reading::Known(by_pid) => by_pid.get(&row.pid).cloned().unwrap_or(Reading::Known(0)),
             unknown => unknown.clone().map(|_| 0),
         };
-        let process = on_device(person, row, sm_percent);
         processes.push(match known {
-            Some(known) => with_known(process, known),
-            None => process,
+            Some(known) => Arc::new(with_known(on_device(&person, row, sm_percent), known)),
+            None => people.row(reading.device.index, &person, row, sm_percent),
         });
     }
+    let processes = by_size(processes);
     let (unaccounted_bytes, unknown_rows) = unaccounted(&reading.device.memory.used_bytes, &processes);
     let unaccounted_bytes = match reading.listed {
         Reading::Known(()) => unaccounted_bytes,
         // Where the driver gives no list, what is used is not unexplained: the explanation may not be seen.
         unseen => unseen.map(|()| Bytes::ZERO),
     };
-    Device {
-        unaccounted_includes_unknown_rows: unknown_rows,
-        unaccounted_bytes,
-        processes: by_size(processes),
-        ..reading.device
-    }
+    Device { unaccounted_includes_unknown_rows: unknown_rows, unaccounted_bytes, processes, ..reading.device }
 }
 
 /// The row with what the kernel's files say of it.
@@ -445,7 +449,7 @@ fn number_at(numbers: &[(String, u32)], bus_id: &str) -> Option<u32> {
 }
 
 /// The largest first; those without a figure last.
-fn by_size(mut processes: Vec<GpuProcess>) -> Vec<GpuProcess> {
+fn by_size(mut processes: Vec<Arc<GpuProcess>>) -> Rows {
     processes.sort_by_key(|process| (std::cmp::Reverse(process.used_bytes.value()), process.pid));
-    processes
+    processes.into_iter().collect()
 }

@@ -15,6 +15,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::str::FromStr;
 
 use crate::gpu::{ProcessKey, Reading};
@@ -199,7 +200,7 @@ impl Procfs {
             return None;
         }
         let [stat, command] = ["stat", "cmdline"].map(|file| File::open(self.path(pid, file)).ok());
-        Some(Watched { pid, stat: stat?, command: command? })
+        Some(Watched { pid, stat: stat?, command: command?, latest: None })
     }
 
     pub fn status(&self, pid: u32) -> Result<Status, ProcError> {
@@ -416,12 +417,23 @@ pub struct Watched {
     pid: u32,
     stat: File,
     command: File,
+    /// What was read last, and what it says: of a process that sleeps it stays the same.
+    latest: Option<(Box<[u8]>, Rc<Stat>)>,
 }
 
 impl Watched {
-    /// As [`Procfs::stat`]; an error once the process has exited.
-    pub fn stat(&self) -> Result<Stat, ProcError> {
-        Stat::parse(self.pid, again(&self.stat, &mut [0; COMMAND_BYTES])?)
+    /// As [`Procfs::stat`], and the very same as before where nothing changed; an error once the process has exited.
+    pub fn stat(&mut self) -> Result<Rc<Stat>, ProcError> {
+        let mut bytes = [0; COMMAND_BYTES];
+        let text = again(&self.stat, &mut bytes)?;
+        if let Some((before, stat)) = &self.latest
+            && **before == *text
+        {
+            return Ok(Rc::clone(stat));
+        }
+        let stat = Rc::new(Stat::parse(self.pid, text)?);
+        self.latest = Some((text.into(), Rc::clone(&stat)));
+        Ok(stat)
     }
 
     pub fn arguments(&self) -> Result<Vec<String>, ProcError> {

@@ -20,13 +20,13 @@ pub(super) struct Groups {
     /// Of each member the topmost of its group, by PID.
     pub leaders: BTreeMap<u32, ProcessKey>,
     /// Members that use no GPU themselves.
-    pub launchers: Vec<Stat>,
+    pub launchers: Vec<Rc<Stat>>,
 }
 
 /// A process as far as kinship needs it.
 #[derive(Debug)]
 struct Relative {
-    stat: Stat,
+    stat: Rc<Stat>,
     command: String,
     uid: Option<u32>,
     arguments: Rc<[String]>,
@@ -42,16 +42,16 @@ struct Relative {
 }
 
 impl Relative {
-    fn of(memo: &Memo, stat: Stat, command: String, number: u64) -> Relative {
+    fn of(memo: &Memo, stat: Rc<Stat>, command: String, number: u64) -> Relative {
         let pid = stat.pid;
         let (folder, uid, arguments) =
             (memo.folder(pid), memo.uid(pid).ok(), memo.arguments_now(pid).unwrap_or_default());
         Relative { uid, arguments, folder, stat, command, age: 0, is_fresh: true, number, bond: None }
     }
 
-    /// Its stat, for as long as that alone tells that it runs the same still.
-    fn to_compare(&self) -> Option<&Stat> {
-        (!self.age.is_multiple_of(READ_TITLE_AGAIN)).then_some(&self.stat)
+    fn ran(&self) -> Ran<'_> {
+        let is_recent = !self.age.is_multiple_of(READ_TITLE_AGAIN);
+        Ran { stat: &self.stat, command: &self.command, is_recent }
     }
 
     fn traits(&self) -> Traits<'_> {
@@ -68,8 +68,16 @@ pub(super) struct Families {
     count: u64,
 }
 
-/// Which process a PID is now, and the command line that it runs; none where it surely runs what it ran at the given stat.
-type Running<'a> = &'a mut dyn FnMut(u32, Option<&Stat>) -> Option<(Stat, Option<String>)>;
+/// What a process was when it was looked up before.
+pub(super) struct Ran<'a> {
+    pub stat: &'a Stat,
+    pub command: &'a str,
+    /// So lately that its stat alone tells whether it runs the same still.
+    pub is_recent: bool,
+}
+
+/// Which process a PID is now, and the command line that it runs; none where that is what it ran before.
+type Running<'a> = &'a mut dyn FnMut(u32, Option<Ran<'_>>) -> Option<(Rc<Stat>, Option<String>)>;
 
 impl Families {
     /// Groups those that use a GPU; the flag says whether it computes there or only draws.
@@ -96,17 +104,12 @@ impl Look<'_> {
     fn at(&mut self, pid: u32) -> Option<&Relative> {
         let known = self.known.get(&pid);
         if !known.is_some_and(|relative| relative.is_fresh) {
-            let Some((stat, command)) = (self.running)(pid, known.and_then(Relative::to_compare)) else {
+            let Some((stat, command)) = (self.running)(pid, known.map(Relative::ran)) else {
                 self.known.remove(&pid);
                 return None;
             };
             match self.known.get_mut(&pid) {
-                Some(known)
-                    if (known.stat.key(), &known.stat.comm) == (stat.key(), &stat.comm)
-                        && command.as_ref().is_none_or(|command| known.command == *command) =>
-                {
-                    (known.stat, known.is_fresh) = (stat, true);
-                }
+                Some(known) if command.is_none() => (known.stat, known.is_fresh) = (stat, true),
                 _ => {
                     *self.count += 1;
                     let relative = Relative::of(self.memo, stat, command.unwrap_or_default(), *self.count);
@@ -139,7 +142,7 @@ fn groups(look: &mut Look<'_>, users: &BTreeMap<u32, bool>) -> Groups {
         for pid in members {
             found.leaders.insert(pid, leader);
             if !users.contains_key(&pid) {
-                found.launchers.extend(look.known.get(&pid).map(|relative| relative.stat.clone()));
+                found.launchers.extend(look.known.get(&pid).map(|relative| Rc::clone(&relative.stat)));
             }
         }
     }
@@ -204,8 +207,10 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    use super::{Families, Memo};
-    use crate::platform::linux::procfs::{Procfs, Stat};
+    use std::rc::Rc;
+
+    use super::{Families, Memo, Ran};
+    use crate::platform::linux::procfs::Procfs;
 
     /// A process: PID, parent, start, user, name, command line.
     fn process(root: &Path, (pid, parent, start, uid): (u32, u32, u32, u32), comm: &str, line: &str) {
@@ -221,7 +226,7 @@ mod tests {
     fn found(root: &Path, users: &[u32]) -> (Vec<(u32, u32)>, Vec<u32>) {
         let users: BTreeMap<u32, bool> = users.iter().map(|pid| (*pid, true)).collect();
         let procfs = Procfs::new(root);
-        let mut running = |pid, _: Option<&Stat>| Some((procfs.stat(pid).ok()?, Some(String::new())));
+        let mut running = |pid, _: Option<Ran<'_>>| Some((Rc::new(procfs.stat(pid).ok()?), Some(String::new())));
         let found = Families::default().groups(&Memo::new(procfs.clone()), &mut running, &users);
         let leaders = found.leaders.into_iter().map(|(pid, leader)| (pid, leader.pid)).collect();
         (leaders, found.launchers.into_iter().map(|stat| stat.pid).collect())
@@ -250,8 +255,11 @@ mod tests {
         let (procfs, users) = (Procfs::new(root.path()), BTreeMap::from([(41, true)]));
         let mut families = Families::default();
         let mut led = || {
-            let mut running =
-                |pid, _: Option<&Stat>| Some((procfs.stat(pid).ok()?, Some(procfs.arguments(pid).ok()?.join(" "))));
+            let mut running = |pid, before: Option<Ran<'_>>| {
+                let (stat, command) = (procfs.stat(pid).ok()?, procfs.arguments(pid).ok()?.join(" "));
+                let is_same = before.is_some_and(|before| before.command == command);
+                Some((Rc::new(stat), if is_same { None } else { Some(command) }))
+            };
             families.groups(&Memo::new(procfs.clone()), &mut running, &users).leaders.len()
         };
         assert_eq!((led(), led()), (2, 2));

@@ -1,14 +1,17 @@
 //! Owns joining a PID the driver gave with /proc: whether it is that process here at all, and if so who it is.
 //! A PID that is not proved to be the driver's process is described as nothing: /proc would tell of someone else.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
+use std::sync::Arc;
 
+use super::kin::Ran;
 use super::memo::Memo;
 use crate::gpu::accounts::Row;
 use crate::gpu::recognise::invocation::base;
 use crate::gpu::recognise::{self, Traits, recognise};
-use crate::gpu::{GpuProcess, Reading};
+use crate::gpu::{Device, GpuProcess, Reading};
 use crate::platform::linux::probe::source::Whose;
 use crate::platform::linux::procfs::machine::BootClock;
 use crate::platform::linux::procfs::place::Place;
@@ -31,7 +34,7 @@ const MOST_WATCHED: usize = 200;
 /// What a PID was found to be at this refresh.
 #[derive(Clone, Debug)]
 struct Found {
-    person: GpuProcess,
+    person: Arc<GpuProcess>,
     /// It is the driver's process only on GPUs whose device file it has open, which are these; `None` where
     /// no proof is needed.
     only_on: Option<OpenCards>,
@@ -42,9 +45,9 @@ struct Found {
 /// What was said of a process lately.
 #[derive(Debug)]
 struct Described {
-    /// As which it was described.
-    stat: Stat,
-    person: GpuProcess,
+    /// As which it was described, or as which it was last found to run the same.
+    stat: Rc<Stat>,
+    person: Arc<GpuProcess>,
     /// How many refreshes ago.
     age: u32,
     /// It gave itself another title while it was watched, and may do so at any moment.
@@ -56,6 +59,11 @@ impl Described {
     fn is_of(&self, stat: &Stat) -> bool {
         (self.stat.start_ticks, &self.stat.comm, self.stat.parent_pid)
             == (stat.start_ticks, &stat.comm, stat.parent_pid)
+    }
+
+    /// Whether it was another program then, be it one of the same command line.
+    fn ran_another(&self, stat: &Stat) -> bool {
+        self.stat.image.is_some() && stat.image.is_some() && self.stat.image != stat.image
     }
 
     /// Whether it runs what it ran, with no need to read its command line.
@@ -81,6 +89,15 @@ pub(super) fn on_device(process: &GpuProcess, row: &Row, sm_percent: Reading<u32
     GpuProcess { pid: row.pid, kind: row.kind, used_bytes, sm_percent, ..process.clone() }
 }
 
+/// The row of a process on a device at the last refresh, and as whom it was shown.
+#[derive(Debug)]
+struct Shown {
+    person: Arc<GpuProcess>,
+    row: Arc<GpuProcess>,
+    /// It is listed at this refresh, too.
+    is_listed: bool,
+}
+
 /// True if a process was looked for where it would have to be and is not there.
 pub(super) fn is_gone(process: &GpuProcess) -> bool {
     process.start_ticks == Reading::NotAvailable
@@ -100,11 +117,13 @@ pub(super) struct People {
     /// This refresh's look-ups: a PID may stand on several devices.
     current: HashMap<u32, Found>,
     /// Those of this refresh whom the kernel's files name.
-    seen: HashMap<u32, GpuProcess>,
+    seen: HashMap<u32, Arc<GpuProcess>>,
     /// Who is shown for a PID that is not the driver's process.
-    nobody: GpuProcess,
+    nobody: Arc<GpuProcess>,
+    /// The rows of the last refresh, by device and PID.
+    shown: HashMap<(u32, u32), Shown>,
     /// The stats that this refresh has read of those who were described.
-    stats: HashMap<u32, Stat>,
+    stats: HashMap<u32, Rc<Stat>>,
     /// Who was described lately.
     described: HashMap<u32, Described>,
     /// The open files of those who are listed, and of those above them.
@@ -126,7 +145,8 @@ impl People {
             listed_before: HashMap::new(),
             current: HashMap::new(),
             seen: HashMap::new(),
-            nobody: unknown(0, ProcError::Gone),
+            nobody: Arc::new(unknown(0, ProcError::Gone)),
+            shown: HashMap::new(),
             stats: HashMap::new(),
             described: HashMap::new(),
             watched: HashMap::new(),
@@ -138,10 +158,10 @@ impl People {
     }
 
     /// Who this PID is that a GPU with this device file's number lists, looked up once a refresh.
-    pub(super) fn look(&mut self, pid: u32, minor: Option<u32>) -> &GpuProcess {
+    pub(super) fn look(&mut self, pid: u32, minor: Option<u32>) -> Arc<GpuProcess> {
         if !self.current.contains_key(&pid) {
             let found = self.person(pid).unwrap_or_else(|error| Found {
-                person: unknown(pid, error),
+                person: Arc::new(unknown(pid, error)),
                 only_on: None,
                 is_on_one: false,
             });
@@ -150,25 +170,67 @@ impl People {
         match self.current.get_mut(&pid) {
             Some(found) if found.only_on.as_ref().is_none_or(|cards| cards.has(minor)) => {
                 found.is_on_one = true;
-                &found.person
+                Arc::clone(&found.person)
             }
-            _ => &self.nobody,
+            _ => Arc::clone(&self.nobody),
         }
     }
 
+    /// The row of this process on a device: the one of the last refresh, where nothing of it changed.
+    pub(super) fn row(
+        &mut self,
+        device: u32,
+        person: &Arc<GpuProcess>,
+        row: &Row,
+        sm_percent: Reading<u32>,
+    ) -> Arc<GpuProcess> {
+        let mut before = self.shown.get_mut(&(device, row.pid));
+        if let Some(before) = &mut before
+            && Arc::ptr_eq(&before.person, person)
+            && (before.row.kind, &before.row.used_bytes, &before.row.sm_percent)
+                == (row.kind, &row.used_bytes, &sm_percent)
+        {
+            before.is_listed = true;
+            return Arc::clone(&before.row);
+        }
+        // Its group hardly ever changes, and is found anew for all who are proved.
+        let is_same = person.proved && before.as_ref().is_some_and(|before| before.row.key() == person.key());
+        let group = if is_same { before.and_then(|before| before.row.group) } else { None };
+        let now = Arc::new(GpuProcess { group, ..on_device(person, row, sm_percent) });
+        let shown = Shown { person: Arc::clone(person), row: Arc::clone(&now), is_listed: true };
+        self.shown.insert((device, row.pid), shown);
+        now
+    }
+
+    /// Takes over what was added to the rows since.
+    pub(super) fn keep_rows(&mut self, devices: &[Device]) {
+        for device in devices {
+            for row in device.processes.shared() {
+                if let Some(shown) = self.shown.get_mut(&(device.index, row.pid)) {
+                    shown.row = Arc::clone(row);
+                }
+            }
+        }
+        self.shown.retain(|_, shown| std::mem::take(&mut shown.is_listed));
+    }
+
     /// Who this PID is that the kernel's files name; see [`Whose`].
-    pub(super) fn seen(&mut self, pid: u32, whose: Whose) -> &GpuProcess {
+    pub(super) fn seen(&mut self, pid: u32, whose: Whose) -> Arc<GpuProcess> {
         let started = match whose {
             Whose::Proved { start_ticks } => Some(start_ticks),
             Whose::Unseen => None,
-            Whose::Exited | Whose::Foreign => return &self.nobody,
+            Whose::Exited | Whose::Foreign => return Arc::clone(&self.nobody),
         };
-        let Ok(stat) = self.stat(pid) else { return &self.nobody };
+        let Ok(stat) = self.stat(pid) else { return Arc::clone(&self.nobody) };
         if stat.is_kernel_thread() || started.is_some_and(|started| started != stat.start_ticks) {
-            return &self.nobody;
+            return Arc::clone(&self.nobody);
         }
-        let person = GpuProcess { proved: started.is_some(), ..self.person_of(stat) };
-        self.seen.entry(pid).insert_entry(person).into_mut()
+        let mut person = self.person_of(stat);
+        if person.proved != started.is_some() {
+            Arc::make_mut(&mut person).proved = started.is_some();
+        }
+        self.seen.insert(pid, Arc::clone(&person));
+        person
     }
 
     /// Ends a refresh: who was listed is remembered. A PID that stays listed while it is not proved keeps the process
@@ -200,28 +262,36 @@ impl People {
         Rc::clone(&self.memo)
     }
 
-    /// Which process this PID is at this refresh, and the command line that it runs; none where it surely runs what it ran
-    /// at the stat `before`.
-    pub(super) fn running(&mut self, pid: u32, before: Option<&Stat>) -> Option<(Stat, Option<String>)> {
-        let described = self.stats.get(&pid).cloned();
+    /// Which process this PID is at this refresh, and the command line that it runs; none where that is what it ran before.
+    pub(super) fn running(&mut self, pid: u32, before: Option<Ran<'_>>) -> Option<(Rc<Stat>, Option<String>)> {
+        let described = self.stats.get(&pid).map(Rc::clone);
         let is_described = described.is_some();
         let stat = match described {
             Some(stat) => stat,
             None => self.stat(pid).ok()?,
         };
-        let is_same = stat.image.is_some()
-            && before.is_some_and(|before| (before.start_ticks, before.image) == (stat.start_ticks, stat.image));
-        let of_refresh = self.current.get(&pid).map(|found| &found.person).into_iter().chain(self.seen.get(&pid));
-        let person = of_refresh.into_iter().find(|person| person.start_ticks.value() == Some(stat.start_ticks));
-        let command = match person {
-            Some(person) if is_described => Some(person.command.known().cloned().unwrap_or_default()),
-            _ if is_same => None,
-            _ => Some(self.command(&stat).known().cloned().unwrap_or_default()),
-        };
         if !is_described {
             self.above.insert(pid);
         }
+        let before = before.filter(|before| (before.stat.key(), &before.stat.comm) == (stat.key(), &stat.comm));
+        let person = if is_described { self.of_this_refresh(&stat) } else { None };
+        let surely_same = stat.image.is_some()
+            && before.as_ref().is_some_and(|before| before.is_recent && before.stat.image == stat.image);
+        let command = match person {
+            Some(person) => Cow::Borrowed(person.command.known().map_or("", String::as_str)),
+            None if surely_same => return Some((stat, None)),
+            None => Cow::Owned(self.command(&stat).known().cloned().unwrap_or_default()),
+        };
+        let is_same = before.is_some_and(|before| before.command == command);
+        let command = if is_same { None } else { Some(command.into_owned()) };
         Some((stat, command))
+    }
+
+    /// As whom this process was described at this refresh.
+    fn of_this_refresh(&self, stat: &Stat) -> Option<&Arc<GpuProcess>> {
+        let found = self.current.get(&stat.pid).map(|found| &found.person);
+        let mut described = found.into_iter().chain(self.seen.get(&stat.pid));
+        described.find(|person| person.start_ticks.value() == Some(stat.start_ticks))
     }
 
     /// Whether the PIDs we see are the driver's.
@@ -231,13 +301,14 @@ impl People {
 
     /// Reads the open file of a process if that still works. If it does not, the process has exited, and its PID may belong
     /// to another one by now.
-    fn stat(&mut self, pid: u32) -> Result<Stat, ProcError> {
-        if let Some(stat) = self.watched.get(&pid).and_then(|watched| watched.stat().ok()) {
+    fn stat(&mut self, pid: u32) -> Result<Rc<Stat>, ProcError> {
+        if let Some(stat) = self.watched.get_mut(&pid).and_then(|watched| watched.stat().ok()) {
             return Ok(stat);
         }
         self.watched.remove(&pid);
         let may_watch = self.watched.len() < self.most_watched;
-        let Some(watched) = may_watch.then(|| self.procfs.watch(pid)).flatten() else { return self.procfs.stat(pid) };
+        let watched = if may_watch { self.procfs.watch(pid) } else { None };
+        let Some(mut watched) = watched else { return self.procfs.stat(pid).map(Rc::new) };
         // Read after both files were opened: if the process is alive now, both files belong to it.
         let stat = watched.stat()?;
         self.watched.insert(pid, watched);
@@ -260,13 +331,13 @@ impl People {
         Ok(Found { person: self.person_of(stat), only_on, is_on_one: false })
     }
 
-    fn person_of(&mut self, stat: Stat) -> GpuProcess {
+    fn person_of(&mut self, stat: Rc<Stat>) -> Arc<GpuProcess> {
         let person = self.known(&stat).unwrap_or_else(|| {
-            let person = self.described(&stat);
+            let person = Arc::new(self.described(&stat));
             let before = self.described.get(&stat.pid).filter(|before| before.is_of(&stat));
             let titles_itself =
                 before.is_some_and(|before| before.titles_itself || before.person.command != person.command);
-            let described = Described { stat: stat.clone(), person: person.clone(), age: 0, titles_itself };
+            let described = Described { stat: Rc::clone(&stat), person: Arc::clone(&person), age: 0, titles_itself };
             self.described.insert(stat.pid, described);
             person
         });
@@ -274,17 +345,23 @@ impl People {
         person
     }
 
-    fn known(&self, stat: &Stat) -> Option<GpuProcess> {
+    fn known(&mut self, stat: &Rc<Stat>) -> Option<Arc<GpuProcess>> {
         let described = self.described.get(&stat.pid).filter(|described| described.is_of(stat))?;
-        let person = &described.person;
-        let runs_the_same = described.surely_runs_the_same(stat) || person.command == self.command(stat);
-        runs_the_same.then(|| GpuProcess {
-            session: Reading::Known(stat.session),
-            state: Reading::Known(stat.state),
-            cpu_ticks: Reading::Known(stat.user_ticks.saturating_add(stat.system_ticks)),
-            image: stat.image,
-            ..person.clone()
-        })
+        if described.ran_another(stat)
+            || !described.surely_runs_the_same(stat) && described.person.command != self.command(stat)
+        {
+            return None;
+        }
+        let described = self.described.get_mut(&stat.pid)?;
+        if described.stat != *stat {
+            let person = Arc::make_mut(&mut described.person);
+            person.session = Reading::Known(stat.session);
+            person.state = Reading::Known(stat.state);
+            person.cpu_ticks = Reading::Known(stat.user_ticks.saturating_add(stat.system_ticks));
+            person.image = stat.image;
+            described.stat = Rc::clone(stat);
+        }
+        Some(Arc::clone(&described.person))
     }
 
     /// The process of this PID here as /proc describes it, without a figure of the driver.
@@ -329,7 +406,7 @@ impl People {
     /// The stat of this PID if it can be the driver's process: a number a PID can have, not a thread's and not a kernel
     /// thread's. In a PID namespace of our own, where the driver's PIDs mean other processes, and where it is another
     /// process than at the last refresh, it is so only on GPUs whose own device file it has open; then with those.
-    fn identify(&mut self, pid: u32) -> Result<(Stat, Option<OpenCards>), ProcError> {
+    fn identify(&mut self, pid: u32) -> Result<(Rc<Stat>, Option<OpenCards>), ProcError> {
         if pid <= 1 || i32::try_from(pid).is_err() {
             return Err(ProcError::Gone);
         }
@@ -422,6 +499,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::gpu::ProcessKind;
     use crate::gpu::guard::{Refusal, Viewer};
     use crate::units::Bytes;
 
@@ -456,7 +534,7 @@ mod tests {
         assert_eq!((person.proved, person.start_ticks.value(), person.cpu_ticks.value()), (true, Some(9), Some(7)));
         assert_eq!(person.command, Reading::Known("python job.py".into()));
         assert_eq!(person.recognised_as.as_deref(), Some("python job.py"));
-        assert!(is_gone(people.look(71, Some(0))));
+        assert!(is_gone(&people.look(71, Some(0))));
     }
 
     #[test]
@@ -576,7 +654,7 @@ mod tests {
             while fs::read(format!("/proc/{pid}/cmdline")).unwrap() != b"sleep\x00100000\0" {}
             assert_eq!(command(&mut people).as_deref(), Some("sleep 100000"));
             child.end();
-            assert!(is_gone(people.look(pid, Some(0))) && people.watched.is_empty(), "its files tell of nobody else");
+            assert!(is_gone(&people.look(pid, Some(0))) && people.watched.is_empty(), "its files tell of nobody else");
             people.end_refresh();
         }
     }
@@ -600,7 +678,7 @@ mod tests {
 
     #[test]
     fn one_that_is_hidden_has_no_name_no_user_and_no_end() {
-        let row = Row { pid: 70, kind: crate::gpu::ProcessKind::Compute, used_bytes: Reading::Known(Bytes::gib(2)) };
+        let row = Row { pid: 70, kind: ProcessKind::Compute, used_bytes: Reading::Known(Bytes::gib(2)) };
         for reason in [ProcError::Denied, ProcError::Gone] {
             let row = on_device(&unknown(70, reason.clone()), &row, Reading::NotAvailable);
             let known = [row.user.known(), row.command.known(), row.recognised_as.as_ref()];
@@ -724,6 +802,52 @@ mod tests {
             Some("/opt/llama-server --port 8081")
         );
         assert_eq!(server_of(&words("llama-server --port 9"), &above), None);
+    }
+
+    #[test]
+    fn another_program_of_the_same_command_line_is_described_anew() {
+        let root = tempfile::tempdir().unwrap();
+        process(root.path(), 70, 9, 0, 70, "/dev/null");
+        let mut people = people(root.path(), HOST);
+        let mut uid_after = |stack: u64, uid: u32| {
+            let folder = root.path().join("70");
+            let stat = format!("70 (job) S 1 1 1 0 -1 0 0 0 0 0 3 4 0 0 20 0 1 0 9 0 0 0 0 0 {stack}");
+            fs::write(folder.join("stat"), stat).unwrap();
+            fs::write(folder.join("status"), format!("Tgid: 70\nUid: {uid} {uid} {uid} {uid}\n")).unwrap();
+            let uid = people.look(70, Some(0)).uid.value();
+            people.end_refresh();
+            uid
+        };
+        let (first, second) = (0x7ffc_0000_0000, 0x7ffd_0000_0000);
+        assert_eq!([uid_after(first, 7), uid_after(first, 8), uid_after(second, 8)], [Some(7), Some(7), Some(8)]);
+    }
+
+    #[test]
+    fn a_row_is_the_one_of_the_last_refresh_until_something_of_it_changes() {
+        let root = tempfile::tempdir().unwrap();
+        process(root.path(), 70, 9, 0, 70, "/dev/null");
+        let mut people = people(root.path(), HOST);
+        let mut row = |device: u32, gib: u64, sm: u32| {
+            let person = people.look(70, Some(0));
+            let used_bytes = Reading::Known(Bytes::gib(gib));
+            let listed = Row { pid: 70, kind: ProcessKind::Compute, used_bytes };
+            let row = people.row(device, &person, &listed, Reading::Known(sm));
+            people.end_refresh();
+            let devices =
+                Device { index: device, processes: [Arc::clone(&row)].into_iter().collect(), ..Device::default() };
+            people.keep_rows(&[devices]);
+            row
+        };
+        let first = row(0, 1, 5);
+        assert!(Arc::ptr_eq(&first, &row(0, 1, 5)));
+        assert_eq!(row(0, 2, 5).used_bytes.value(), Some(Bytes::gib(2)));
+        assert_eq!(row(0, 2, 6).sm_percent.value(), Some(6));
+        assert!(!Arc::ptr_eq(&first, &row(1, 1, 5)), "another device's row");
+        let stat = root.path().join("70/stat");
+        let worked = fs::read_to_string(&stat).unwrap().replace(" S ", " R ");
+        let before = row(0, 1, 5);
+        fs::write(&stat, worked).unwrap();
+        assert_eq!((before.state.value(), row(0, 1, 5).state.value()), (Some('S'), Some('R')));
     }
 
     #[test]
