@@ -2,9 +2,9 @@
 
 use unicode_width::UnicodeWidthStr;
 
+use super::model::list::{Row, Stands};
 use super::model::{Model, Region, RowId};
 use super::names::short_name;
-use super::rows::{Row, Stands};
 use super::victims::in_words;
 use super::walk::EndingState;
 use crate::advice::offer::Seen;
@@ -47,15 +47,15 @@ impl Model {
             Region::Processes => self.processes.selected,
             Region::Steps => {
                 let target = self.step_target()?;
-                self.rows().into_iter().find(|row| row.process.key() == Some(target)).map(|row| row.id)
+                self.rows().iter().find(|row| row.process.key() == Some(target)).map(|row| row.id)
             }
         }
     }
 
     /// Whether `x` would ask about this row's process, and so it is highlighted: the one with the pointer, or every marked
     /// one and no other.
-    pub fn is_highlighted(&self, row: &Row<'_>, pointed_at: Option<RowId>) -> bool {
-        if self.aims_at_marks() { self.is_marked(row.process) } else { pointed_at == Some(row.id) }
+    pub fn is_highlighted(&self, row: &Row, pointed_at: Option<RowId>) -> bool {
+        if self.aims_at_marks() { self.is_marked(&row.process) } else { pointed_at == Some(row.id) }
     }
 
     pub fn is_marked(&self, row: &GpuProcess) -> bool {
@@ -111,19 +111,21 @@ impl Model {
 
     /// The largest process of these rows that is the viewer's own, may be signalled and was seen idle: the only kind that is
     /// suggested without a log.
-    pub(super) fn largest_idle<'a>(&self, rows: &[Row<'a>]) -> Option<Row<'a>> {
+    pub(super) fn largest_idle(&self, rows: &[Row]) -> Option<RowId> {
         let rows = rows.iter().filter(|row| row.process.kind != ProcessKind::Unlisted);
         // A worker ends with its launcher, not alone.
-        let mut rows: Vec<Row<'a>> = rows.filter(|row| row.stands != Stands::Worker).copied().collect();
+        let mut rows: Vec<&Row> = rows.filter(|row| row.stands != Stands::Worker).collect();
         // The largest first: whether one may be signaled costs more to find out than its size.
         rows.sort_by_key(|row| row.process.used_bytes.value());
-        rows.into_iter().rev().find(|row| self.is_idle_and_yours(row))
+        rows.into_iter().rev().find(|row| self.is_idle_and_yours(row)).map(|row| row.id)
     }
 
-    fn is_idle_and_yours(&self, row: &Row<'_>) -> bool {
-        let is_idle = self.seen().is_some_and(|seen| seen.if_ended(row.process).is_idle());
+    fn is_idle_and_yours(&self, row: &Row) -> bool {
+        // Most processes work, and to look at all that end with one costs more than to look at itself.
+        let is_idle_itself = row.id.key().is_some_and(|key| self.feed.history.activity(key).is_idle());
+        let is_idle = is_idle_itself && self.seen().is_some_and(|seen| seen.if_ended(&row.process).is_idle());
         // The number of a user is another person's on another machine.
-        is_idle && self.hosts.away.is_none() && self.config.viewer.may_end(row.process).is_ok()
+        is_idle && self.hosts.away.is_none() && self.config.viewer.may_end(&row.process).is_ok()
     }
 
     /// What was seen of this machine so far; `None` before the first reading.

@@ -1,8 +1,8 @@
 //! Owns the text beside the list: the selected fix in full, or the selected process. The drawing gives it its styles and
 //! the geometry its height.
 
+use super::model::list::Row;
 use super::model::{Model, Region};
-use super::rows::Row;
 use super::victims::evidence_of;
 use crate::advice::CauseKind;
 use crate::advice::supervisor::Supervisor;
@@ -196,8 +196,8 @@ fn size_hint(model: &Model) -> Option<String> {
     }
 }
 
-fn of_process(model: &Model, row: &Row<'_>) -> Vec<Paragraph> {
-    let process = row.process;
+fn of_process(model: &Model, row: &Row) -> Vec<Paragraph> {
+    let process = row.process.as_ref();
     let mut all = vec![Paragraph::Do(whose(model, process))];
     all.extend(process.command.known().map(|command| Paragraph::Command(command.clone())));
     let evidence = evidence_of(model, process);

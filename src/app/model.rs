@@ -8,6 +8,7 @@ mod feed;
 mod found;
 mod hosts;
 mod input;
+pub(crate) mod list;
 mod processes;
 pub(crate) mod screen;
 

@@ -1,39 +1,14 @@
 //! Owns the order of the process list: by device, the largest first, workers below the launcher or server that they end
 //! with, and last who has the driver open without being listed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::model::{Model, RowId, Sort};
+use super::model::list::{From, Row, Stands};
+use super::model::{Model, Processes, RowId, Sort};
 use crate::gpu::usage::is_service;
 use crate::gpu::{Device, GpuProcess, Holder, ProcessKey, Snapshot};
 use crate::units::Bytes;
-
-/// A line of the list.
-#[derive(Clone, Copy, Debug)]
-pub struct Row<'a> {
-    /// Its identity in any order of the list.
-    pub id: RowId,
-    pub process: &'a GpuProcess,
-    /// How it stands to the others.
-    pub stands: Stands,
-    /// The driver does not list it.
-    pub unlisted: bool,
-}
-
-/// How a row stands to the others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stands {
-    Alone,
-    Head {
-        workers: usize,
-        /// What they and it use together on all devices; `None` where the driver does not say.
-        together: Option<Bytes>,
-    },
-    /// Below the one it works for.
-    Worker,
-    /// Not listed by the driver, with its device files open.
-    Holder,
-}
 
 /// For so long after the person moved in the list or clicked on it, its rows keep their places.
 const STILL: Duration = Duration::from_secs(5);
@@ -41,8 +16,11 @@ const STILL: Duration = Duration::from_secs(5);
 impl Model {
     /// The rows of the process list in the order of the screen. While the person moves in the list nothing
     /// jumps under their hands.
-    pub fn rows(&self) -> Vec<Row<'_>> {
-        self.snapshot().map(|snapshot| rows(self, snapshot)).unwrap_or_default()
+    pub fn rows(&self) -> Arc<[Row]> {
+        let Some(snapshot) = &self.feed.latest else { return Arc::default() };
+        let Processes { filter, sort, .. } = &self.processes;
+        let from = From { snapshot, filter, sort: *sort, kept_order: self.kept_order() };
+        self.processes.list.rows(from, || rows(self, snapshot))
     }
 
     /// The order to keep for now, since the person moves in the list.
@@ -68,9 +46,13 @@ impl Model {
     }
 
     /// The selected row as it stands in the newest reading.
-    pub fn selected(&self) -> Option<Row<'_>> {
-        let selected = self.processes.selected?;
-        self.rows().into_iter().find(|row| row.id == selected)
+    pub fn selected(&self) -> Option<Row> {
+        self.row(self.processes.selected?)
+    }
+
+    /// The row of this identity, where it is listed still.
+    pub fn row(&self, id: RowId) -> Option<Row> {
+        self.rows().iter().find(|row| row.id == id).cloned()
     }
 
     /// What the marked processes hold together.
@@ -81,7 +63,7 @@ impl Model {
 }
 
 /// All rows, those of a device in one piece.
-pub(crate) fn rows<'a>(model: &Model, snapshot: &'a Snapshot) -> Vec<Row<'a>> {
+fn rows(model: &Model, snapshot: &Snapshot) -> Vec<Row> {
     let mut rows = Vec::new();
     for device in &snapshot.devices {
         let shown = device.processes.iter().filter(|row| model.shows(row));
@@ -182,11 +164,11 @@ impl<'a> Block<'a> {
         }
     }
 
-    fn rows(self, snapshot: &'a Snapshot, device: u32) -> Vec<Row<'a>> {
+    fn rows(self, snapshot: &Snapshot, device: u32) -> Vec<Row> {
         let stands = if self.leader.is_some() { Stands::Worker } else { Stands::Alone };
         let head = self.leader.map(|leader| (leader, head(snapshot, leader)));
         let rows = head.into_iter().chain(self.workers.into_iter().map(|row| (row, stands)));
-        rows.map(|(process, stands)| Row { id: RowId::of(device, process), process, stands, unlisted: false }).collect()
+        rows.map(|(process, stands)| row(snapshot, device, process, stands)).collect()
     }
 }
 
@@ -199,25 +181,26 @@ fn head(snapshot: &Snapshot, leader: &GpuProcess) -> Stands {
 }
 
 /// The rows of processes that the driver does not list; those that end with one launcher are below it.
-fn unlisted<'a>(snapshot: &'a Snapshot, device: u32, holders: impl Iterator<Item = &'a Holder>) -> Vec<Row<'a>> {
+fn unlisted<'a>(snapshot: &'a Snapshot, device: u32, holders: impl Iterator<Item = &'a Holder>) -> Vec<Row> {
     let mut holders: Vec<&GpuProcess> = holders.map(|holder| &holder.process).collect();
     holders.sort_by_key(|process| (process.group, process.group != process.key(), process.pid));
-    let mut rows: Vec<Row<'a>> = Vec::new();
+    let mut rows: Vec<Row> = Vec::new();
     for process in holders {
         let leader = process.group.and_then(|group| snapshot.process(group));
         if let Some(leader) = leader.filter(|leader| rows.iter().all(|row| row.process.key() != leader.key())) {
-            rows.push(unlisted_row(device, leader, head(snapshot, leader)));
+            rows.push(Row { unlisted: true, ..row(snapshot, device, leader, head(snapshot, leader)) });
         }
         if leader.is_none_or(|leader| leader.key() != process.key()) {
             let stands = if leader.is_some() { Stands::Worker } else { Stands::Holder };
-            rows.push(unlisted_row(device, process, stands));
+            rows.push(Row { unlisted: true, ..row(snapshot, device, process, stands) });
         }
     }
     rows
 }
 
-fn unlisted_row(device: u32, process: &GpuProcess, stands: Stands) -> Row<'_> {
-    Row { id: RowId::of(device, process), process, stands, unlisted: true }
+/// The row of a process that the driver lists.
+fn row(snapshot: &Snapshot, device: u32, process: &GpuProcess, stands: Stands) -> Row {
+    Row { id: RowId::of(device, process), process: snapshot.shared(process), stands, unlisted: false }
 }
 
 /// The device below which such a process is shown: of those it has open, the one with the most unattributed memory.

@@ -3,7 +3,7 @@
 use super::detail::heights;
 use super::layout::{self, Layout, Shape};
 use super::model::Model;
-use super::rows::Row;
+use super::model::list::Row;
 use crate::advice::PlannedFix;
 use crate::gpu::{Device, sight};
 use crate::text::shortened;
@@ -148,7 +148,7 @@ impl Model {
 }
 
 /// The columns of a table of these processes that cuts no name.
-fn processes_columns(rows: &[Row<'_>]) -> usize {
+fn processes_columns(rows: &[Row]) -> usize {
     let names = rows.iter().map(|row| row.process.recognised_as.as_ref().map_or(0, |name| name.width()));
     OTHER_PROCESS_COLUMNS + names.max().unwrap_or(0)
 }

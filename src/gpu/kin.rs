@@ -1,6 +1,8 @@
 //! Owns which processes of a reading belong together: launchers and servers with their workers; processes that the driver
 //! does not list; and what narrows the view. The groups are formed where /proc is read; see `GpuProcess::group`.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -100,6 +102,13 @@ impl Snapshot {
     pub fn everybody(&self) -> impl Iterator<Item = &GpuProcess> {
         let listed = self.devices.iter().flat_map(|device| &device.processes);
         listed.chain(&self.launchers).chain(self.holders.iter().map(|holder| &holder.process))
+    }
+
+    /// A process of this reading to be kept beside it, without a copy where a GPU lists it.
+    pub(crate) fn shared(&self, process: &GpuProcess) -> Arc<GpuProcess> {
+        let mut listed = self.devices.iter().flat_map(|device| device.processes.shared());
+        let shared = listed.find(|row| std::ptr::eq(row.as_ref(), process));
+        shared.map_or_else(|| Arc::new(process.clone()), Arc::clone)
     }
 
     /// The process with this identity, whether or not the driver lists it.

@@ -62,7 +62,7 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
 
 fn title(model: &Model) -> String {
     match (model.focus, model.selected(), model.current_step()) {
-        (Region::Processes, Some(row), _) => format!(" {} ", crate::advice::name_of(row.process)),
+        (Region::Processes, Some(row), _) => format!(" {} ", crate::advice::name_of(&row.process)),
         (_, _, Some(step)) => format!(" {} ", step.title),
         _ => " Next ".to_owned(),
     }

@@ -138,7 +138,7 @@ fn words<'a>(model: &Model, binding: &'a Binding, columns: usize) -> Option<Cow<
         Action::Enter if model.focus == Region::Steps => {
             model.current_step().map(|step| Cow::Borrowed(enter_in_words(model, step)))
         }
-        Action::Mark if model.selected().is_some_and(|row| model.is_marked(row.process)) => {
+        Action::Mark if model.selected().is_some_and(|row| model.is_marked(&row.process)) => {
             Some(Cow::Borrowed("unmark"))
         }
         Action::Enter if model.aims_at_marks() => Some(Cow::Borrowed("copy kill command")),

@@ -13,8 +13,8 @@ use super::picture::Picture;
 use super::theme::Theme;
 use crate::advice::supervisor::Supervisor;
 use crate::app::Model;
+use crate::app::model::list::{Row, Stands};
 use crate::app::model::{Click, Region, RowId, Sort, Target};
-use crate::app::rows::{Row, Stands};
 use crate::app::victims::evidence_of;
 use crate::gpu::{Device, GpuProcess, ProcessKind, Reading, Snapshot, sight};
 use crate::units::Bytes;
@@ -146,7 +146,7 @@ fn without_driver(
         lines.push(Line::styled(" These processes have the driver open:", theme.title));
     }
     let (shape, pointed_at) = (Columns::of(model, width), model.pointed_at());
-    for row in &rows {
+    for row in rows.iter() {
         targets.extend(pane::line_target(area, lines.len(), Click::Row(row.id)));
         lines.push(row_line(model, theme, snapshot, row, &shape, pointed_at));
     }
@@ -206,11 +206,11 @@ fn row_line(
     model: &Model,
     theme: &Theme,
     snapshot: &Snapshot,
-    of: &Row<'_>,
+    of: &Row,
     shape: &Columns,
     pointed_at: Option<RowId>,
 ) -> Line<'static> {
-    let row = of.process;
+    let row = of.process.as_ref();
     let is_pointed_at = pointed_at == Some(of.id);
     let pointer = if is_pointed_at && model.focus == Region::Processes { theme.sign("▸", ">") } else { " " };
     let mark = if model.is_marked(row) { theme.sign("●", "*") } else { " " };
@@ -245,10 +245,10 @@ fn row_line(
 }
 
 /// The process's name, and at the right what speaks for or against terminating it.
-fn name_and_tag(model: &Model, of: &Row<'_>, shape: &Columns, room: usize, theme: &Theme) -> String {
+fn name_and_tag(model: &Model, of: &Row, shape: &Columns, room: usize, theme: &Theme) -> String {
     // Below its launcher nobody has to be told whose it is.
     let works_for = |said: &String| of.stands == Stands::Worker && said.starts_with("works for ");
-    let mut evidence = evidence_of(model, of.process);
+    let mut evidence = evidence_of(model, &of.process);
     evidence.retain(|said| !works_for(said));
     if of.unlisted && !matches!(of.stands, Stands::Head { .. }) {
         evidence.push("has the driver open".to_owned());
@@ -261,8 +261,8 @@ fn name_and_tag(model: &Model, of: &Row<'_>, shape: &Columns, room: usize, theme
     format!("{}  {tag}", exactly(&name, name_room))
 }
 
-fn what(of: &Row<'_>, shape: &Columns, theme: &Theme) -> String {
-    let row = of.process;
+fn what(of: &Row, shape: &Columns, theme: &Theme) -> String {
+    let row = of.process.as_ref();
     let command = row.command.known().map_or("", String::as_str);
     let mut text = row.recognised_as.clone().unwrap_or_else(|| command.to_owned());
     text = match of.stands {

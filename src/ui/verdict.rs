@@ -152,12 +152,12 @@ fn offered(model: &Model, found: &Looked) -> [String; 2] {
 
 /// The largest idle process, else where a description stands in for a log.
 fn beside(model: &Model) -> String {
-    let idle = model.processes.largest_idle.and_then(|id| model.rows().into_iter().find(|row| row.id == id));
+    let idle = model.processes.largest_idle.and_then(|id| model.row(id));
     let idle = idle.and_then(|row| Some((row.process.used_bytes.value()?, row.process.key()?, row)));
     match idle {
         Some((bytes, key, row)) => format!(
             " Your largest idle process: {}, {bytes} on GPU {}, {}",
-            crate::advice::name_of(row.process),
+            crate::advice::name_of(&row.process),
             row.id.device,
             model.activity_of(key)
         ),

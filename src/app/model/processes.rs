@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::list::List;
 use crate::app::letters::Letters;
 use crate::gpu::{GpuProcess, ProcessKey};
 
@@ -92,4 +93,6 @@ pub struct Processes {
     pub letters: Letters,
     /// A row was selected before: since then only the person selects another.
     pub was_selected: bool,
+    /// The rows that these show.
+    pub list: List,
 }

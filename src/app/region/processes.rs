@@ -20,7 +20,7 @@ pub(super) fn moved(model: &mut Model, by: i32) {
 
 /// Selects a row; for a while the list keeps the order that it has now.
 pub(crate) fn select(model: &mut Model, row: Option<RowId>) {
-    let order = model.rows().into_iter().map(|row| row.id).collect();
+    let order = model.rows().iter().map(|row| row.id).collect();
     model.processes.selected = row;
     model.processes.was_selected |= row.is_some();
     model.processes.still = Some((model.now, order));
@@ -32,7 +32,7 @@ pub(super) fn mark(model: &mut Model) -> bool {
         model.say(model.no_target());
         return false;
     };
-    match model.config.viewer.may_end(row.process) {
+    match model.config.viewer.may_end(&row.process) {
         Ok(key) => {
             if !model.processes.marked.remove(&key) {
                 model.processes.marked.insert(key);
@@ -66,9 +66,9 @@ pub(crate) fn filter(model: &mut Model, text: String) {
 /// nothing is selected until the person moves. Marks are only for listed processes, too.
 pub(crate) fn keep_selection(model: &mut Model) {
     let listed = model.rows();
-    let largest_idle = model.largest_idle(&listed).map(|row| row.id);
+    let largest_idle = model.largest_idle(&listed);
     let suggested = if model.processes.was_selected { None } else { largest_idle };
-    let rows: Vec<RowId> = listed.into_iter().map(|row| row.id).collect();
+    let rows: Vec<RowId> = listed.iter().map(|row| row.id).collect();
     let still = model.processes.selected.and_then(|selected| found_again(selected, &rows));
     model.processes.largest_idle = largest_idle;
     model.processes.selected = still.or(suggested);
@@ -95,7 +95,7 @@ pub(crate) fn ask_to_end(model: &mut Model) {
         return model.say("The highlight just moved to another process. Look again.");
     }
     let selected = if model.focus == Region::Processes && !model.aims_at_marks() { model.selected() } else { None };
-    let refused = selected.and_then(|row| model.config.viewer.may_end(row.process).err());
+    let refused = selected.and_then(|row| model.config.viewer.may_end(&row.process).err());
     match (model.refuses_all().or(refused), &model.aimed_at()[..]) {
         (Some(refusal), _) => model.say(in_words(&refusal)),
         (None, []) => model.say(model.no_target()),
@@ -127,7 +127,7 @@ pub(super) fn copy_command_to_end(model: &mut Model) -> Option<Effect> {
         model.say(model.no_target());
         return None;
     };
-    match model.config.viewer.may_end(row.process) {
+    match model.config.viewer.may_end(&row.process) {
         Ok(key) => copy_kill(model, &[key]),
         Err(refusal) => {
             model.say(in_words(&refusal));
