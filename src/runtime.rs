@@ -66,8 +66,8 @@ const BURST_TIME: Duration = Duration::from_millis(133);
 /// The first frame waits so long for the first reading, which mostly comes sooner: nobody sees an empty screen by then.
 const FIRST_FRAME: Duration = Duration::from_millis(25);
 
-/// After so many readings a session has done all that it does each second.
-const READINGS_OF_THE_START: u64 = 5;
+/// After so many readings a session has done all that it does each second: after 10 s processes are seen to be idle.
+const READINGS_OF_THE_START: u64 = 12;
 
 /// The numbers of the signals that a terminal's keys send to the command in its foreground (POSIX).
 const INTERRUPT: i32 = 2;

@@ -1,5 +1,6 @@
 //! Owns the order of the program's code: `often.ld` names what runs at the start and each second, so that the linker places
-//! it side by side (`tests/speed/order.py` says why and makes it). A linker that does not take the script goes its own way.
+//! it side by side (`tests/speed/order.py` says why and makes it), by the names that `.cargo/config.toml` asks the compiler for.
+//! A linker that does not take the script goes its own way.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
 """Writes src/build/often.ld: the functions that run at the start and each second, which the linker places side by side.
 
-    cargo build --release --config 'profile.release.strip=false' --target-dir target/symbols
+    cargo rustc --release --bin oomdoctor --target-dir target/symbols -- -C strip=none
     cargo build --release --example fake_nvml
     tests/speed/order.py --binary target/symbols/release/oomdoctor --driver target/release/examples/libfake_nvml.so
 
 The kernel maps 64 KiB of a program around each place that is touched, so functions that are strewn over a large file cost
 memory and page faults. Needs `perf` (Debian: linux-perf) and root, or kernel.perf_event_paranoid <= 1. The program is
-sampled while it reads two machines 20 times a second and while it starts 60 times. Run it when peers.py shows more
+sampled while it reads two machines 20 times a second and while it starts 60 times; then each function is noted at whose
+first use a page was missing, which finds what runs too seldom for samples. A page has one such function, so what is placed
+there already is kept: build with the new list and run it again until hardly any is found. Run it when peers.py shows more
 memory than before: a function that the list names wrongly is placed like any other, so an old list only helps less.
+The names are those of the mangling that .cargo/config.toml asks for, without the crates' hashes, which differ from build
+to build. Where RUSTFLAGS or an installation from elsewhere leaves that file out, no name is found and nothing is ordered.
 """
 import argparse
 import bisect
@@ -25,8 +29,8 @@ import time
 import peers
 
 SCRIPT = pathlib.Path(__file__).parents[2] / "src/build/often.ld"
-# A name without its hash, which differs from checkout to checkout, may stand for more functions than those that ran. Where
-# these take more bytes than the first figure, they are placed behind all others; beyond the second one, like any code.
+# A name without hashes may stand for more functions than those that ran. Where these take more bytes than the first figure,
+# they are placed behind all others; beyond the second one, like any code.
 FEW_BYTES_BESIDE, MOST_BYTES_BESIDE = 2 << 10, 24 << 10
 
 
@@ -88,6 +92,31 @@ def each_second(args, cards, count, into):
         return terminal.pid
 
 
+def missing(args, cards, count, into, known):
+    """The functions at whose first use a page was missing, once what the start took was returned: of the process with the
+    screen, and of the other one."""
+    with peers.machine(args.driver, cards, count) as (_, _, environment):
+        terminal = peers.Terminal([args.binary, "--interval", "1"], environment)
+        terminal.read_until(time.monotonic() + 2)
+        own, *others = terminal.family()
+        command = ["perf", "record", "-q", "-e", "page-faults", "-c", "1", "-d", "-o", into, "-p", ",".join(map(str, [own, *others]))]
+        recorder = subprocess.Popen([*command, "--", "sleep", str(args.seconds + 10)], stderr=subprocess.DEVNULL)
+        while recorder.poll() is None:
+            terminal.read_until(time.monotonic() + 0.2)
+        maps = {pid: pathlib.Path(f"/proc/{pid}/maps").read_text() for pid in [own, *others]}
+        terminal.end()
+    name = re.escape(pathlib.Path(args.binary).name)
+    code = {pid: re.search(rf"^([0-9a-f]+)-([0-9a-f]+) r-xp ([0-9a-f]+) .*/{name}$", text, re.M) for pid, text in maps.items()}
+    listed = subprocess.run(["perf", "script", "-i", into, "-F", "pid,addr"], capture_output=True, text=True, check=True).stdout
+    places = collections.defaultdict(collections.Counter)
+    for line in listed.splitlines():
+        pid, address = int(line.split()[0]), int(line.split()[1], 16)
+        start, end, offset = (int(code[pid][at], 16) for at in (1, 2, 3))
+        if start <= address < end:
+            places[pid == own][address - start + offset] += 1
+    return [functions(places[is_own], known) for is_own in (True, False)]
+
+
 def at_the_start(args, into):
     with peers.machine(args.driver, 2, 16) as (_, pids, environment):
         recorder = record(["-a"], into)
@@ -101,7 +130,6 @@ def at_the_start(args, into):
 
 
 def without_hash(name):
-    name = re.sub(r"17h[0-9a-f]{16}E", "17h*E", name)
     return re.sub(r"\.llvm\.\d+$", ".llvm.*", re.sub(r"Cs[0-9A-Za-z]+_", "Cs*_", name))
 
 
@@ -129,6 +157,9 @@ def main():
             own = each_second(args, cards, count, recorded)
             for pid, places in samples(recorded, args.binary).items():
                 (screen if pid == own else sampler).update(functions(places, known))
+            for counted, found in zip((screen, sampler), missing(args, cards, count, recorded, known)):
+                print(f"{cards}x{count}: {len(found.keys() - counted.keys())} found by missing pages alone", file=sys.stderr)
+                counted.update(found)
         at_the_start(args, recorded)
         for places in samples(recorded, args.binary).values():
             start.update(functions(places, known))
