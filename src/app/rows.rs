@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::model::list::{From, Row, Stands};
+use super::model::list::{Basis, Row, Stands};
 use super::model::{Model, Processes, RowId, Sort};
 use crate::gpu::usage::is_service;
 use crate::gpu::{Device, GpuProcess, Holder, ProcessKey, Snapshot};
@@ -19,8 +19,8 @@ impl Model {
     pub fn rows(&self) -> Arc<[Row]> {
         let Some(snapshot) = &self.feed.latest else { return Arc::default() };
         let Processes { filter, sort, .. } = &self.processes;
-        let from = From { snapshot, filter, sort: *sort, kept_order: self.kept_order() };
-        self.processes.list.rows(from, || rows(self, snapshot))
+        let basis = Basis { snapshot, filter, sort: *sort, kept_order: self.kept_order() };
+        self.processes.list.rows(basis, || rows(self, snapshot))
     }
 
     /// The order to keep for now, since the person moves in the list.

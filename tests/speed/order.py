@@ -8,9 +8,9 @@
 The kernel maps 64 KiB of a program around each place that is touched, so functions that are strewn over a large file cost
 memory and page faults. Needs `perf` (Debian: linux-perf) and root, or kernel.perf_event_paranoid <= 1. The program is
 sampled while it reads two machines 20 times a second and while it starts 60 times; then each function is noted at whose
-first use a page was missing, which finds what runs too seldom for samples. A page has one such function, so what is placed
-there already is kept: build with the new list and run it again until hardly any is found. Run it when peers.py shows more
-memory than before: a function that the list names wrongly is placed like any other, so an old list only helps less.
+first use a page was missing, which finds what runs too seldom for samples. A page has one such function, so build with the
+new list and run it again with --add, which puts what is found before what is listed. Run it when peers.py shows more memory
+than before: a function that the list names wrongly is placed like any other, so an old list only helps less.
 The names are those of the mangling that .cargo/config.toml asks for, without the crates' hashes, which differ from build
 to build. Where RUSTFLAGS or an installation from elsewhere leaves that file out, no name is found and nothing is ordered.
 """
@@ -147,6 +147,7 @@ def main():
     parser.add_argument("--driver", required=True, help="the fake driver")
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--starts", type=int, default=60)
+    parser.add_argument("--add", action="store_true", help="keep what the list has, behind what is new")
     args = parser.parse_args()
     args.binary = os.path.abspath(args.binary)
     known = symbols(args.binary)
@@ -174,7 +175,10 @@ def main():
         named = [without_hash(name) for name in each]
         clear.append([name for name in named if bytes_beside[name] <= FEW_BYTES_BESIDE])
         mixed.append([name for name in named if FEW_BYTES_BESIDE < bytes_beside[name] <= MOST_BYTES_BESIDE])
-    listed = dict.fromkeys(clear[0] + mixed[0] + clear[1] + mixed[1])
+    listed = list(dict.fromkeys(clear[0] + mixed[0] + clear[1] + mixed[1]))
+    if args.add:
+        before = re.findall(r"\*\(\.text\*\.(.*)\)", SCRIPT.read_text())
+        listed = [name for name in listed if name not in set(before)] + before
     lines = "".join(f"    *(.text*.{pattern})\n" for pattern in listed)
     comment = "/* What runs each second in either process, then what runs at the start. Made by tests/speed/order.py. */\n"
     SCRIPT.write_text(f"{comment}SECTIONS\n{{\n  .text.often :\n  {{\n{lines}  }}\n}}\nINSERT BEFORE .text;\n")

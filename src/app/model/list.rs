@@ -37,7 +37,7 @@ pub enum Stands {
 
 /// All that the rows are found from.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct From<'a> {
+pub(crate) struct Basis<'a> {
     pub snapshot: &'a Arc<Snapshot>,
     pub filter: &'a str,
     pub sort: Sort,
@@ -58,18 +58,18 @@ struct Found {
 }
 
 impl List {
-    pub(crate) fn rows(&self, from: From<'_>, find: impl FnOnce() -> Vec<Row>) -> Arc<[Row]> {
+    pub(crate) fn rows(&self, basis: Basis<'_>, find: impl FnOnce() -> Vec<Row>) -> Arc<[Row]> {
         if let Some(found) = &*self.0.borrow()
-            && found.is_from(from)
+            && found.rests_on(basis)
         {
             return Arc::clone(&found.rows);
         }
         let rows: Arc<[Row]> = find().into();
         self.0.replace(Some(Found {
-            snapshot: Arc::clone(from.snapshot),
-            filter: from.filter.to_owned(),
-            sort: from.sort,
-            kept_order: from.kept_order.map(<[RowId]>::to_vec),
+            snapshot: Arc::clone(basis.snapshot),
+            filter: basis.filter.to_owned(),
+            sort: basis.sort,
+            kept_order: basis.kept_order.map(<[RowId]>::to_vec),
             rows: Arc::clone(&rows),
         }));
         rows
@@ -77,10 +77,10 @@ impl List {
 }
 
 impl Found {
-    fn is_from(&self, from: From<'_>) -> bool {
-        Arc::ptr_eq(&self.snapshot, from.snapshot)
+    fn rests_on(&self, basis: Basis<'_>) -> bool {
+        Arc::ptr_eq(&self.snapshot, basis.snapshot)
             && (self.filter.as_str(), self.sort, self.kept_order.as_deref())
-                == (from.filter, from.sort, from.kept_order)
+                == (basis.filter, basis.sort, basis.kept_order)
     }
 }
 
@@ -93,25 +93,25 @@ mod tests {
     fn rows_are_found_anew_where_anything_differs_that_they_are_found_from() {
         let (first, second) = (Arc::new(snapshot(0)), Arc::new(snapshot(0)));
         let order = [RowId { device: 0, pid: 7, start_ticks: None }];
-        let from = From { snapshot: &first, filter: "", sort: Sort::Vram, kept_order: None };
+        let basis = Basis { snapshot: &first, filter: "", sort: Sort::Vram, kept_order: None };
         let (list, mut count) = (List::default(), 0);
-        for (from, expected) in [
-            (from, 1),
-            (from, 1),
-            (From { snapshot: &second, ..from }, 2),
-            (From { filter: "x", ..from }, 3),
-            (from, 4),
-            (From { sort: Sort::Pid, ..from }, 5),
-            (From { kept_order: Some(&order), ..from }, 6),
-            (From { kept_order: Some(&order), ..from }, 6),
-            (From { kept_order: Some(&[]), ..from }, 7),
-            (from, 8),
+        for (on, expected) in [
+            (basis, 1),
+            (basis, 1),
+            (Basis { snapshot: &second, ..basis }, 2),
+            (Basis { filter: "x", ..basis }, 3),
+            (basis, 4),
+            (Basis { sort: Sort::Pid, ..basis }, 5),
+            (Basis { kept_order: Some(&order), ..basis }, 6),
+            (Basis { kept_order: Some(&order), ..basis }, 6),
+            (Basis { kept_order: Some(&[]), ..basis }, 7),
+            (basis, 8),
         ] {
-            list.rows(from, || {
+            list.rows(on, || {
                 count += 1;
                 Vec::new()
             });
-            assert_eq!(count, expected, "{from:?}");
+            assert_eq!(count, expected, "{on:?}");
         }
     }
 }
