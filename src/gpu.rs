@@ -466,3 +466,36 @@ impl Snapshot {
         sum
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::testing::{device, process, snapshot};
+    use super::*;
+
+    #[test]
+    fn names_of_processes_are_made_harmless_and_only_those_rows_are_copied() {
+        let evil = "\u{1b}]0;evil\u{7}";
+        let spoiled: [fn(&mut GpuProcess, String); 7] = [
+            |row, evil| row.command = Reading::Known(evil),
+            |row, evil| row.user = Reading::Known(evil),
+            |row, evil| row.container = Some(evil),
+            |row, evil| row.managed_by = Some(evil),
+            |row, evil| row.recognised_as = Some(evil),
+            |row, evil| row.protected = Some(evil),
+            |row, evil| row.server_command = Some(evil),
+        ];
+        for spoil in spoiled {
+            let mut row = process(8, Bytes::gib(1));
+            spoil(&mut row, evil.to_owned());
+            let read = Snapshot { devices: vec![device(0, vec![process(7, Bytes::gib(1)), row])], ..snapshot(0) };
+            let shown = read.clone().harmless();
+            assert!(!format!("{:?}", shown.devices).contains("\\u{1b}"), "{shown:?}");
+            let (before, after) = (read.devices[0].processes.shared(), shown.devices[0].processes.shared());
+            assert!(Arc::ptr_eq(&before[0], &after[0]) && !Arc::ptr_eq(&before[1], &after[1]));
+        }
+        let mut row = process(8, Bytes::gib(1));
+        row.state = Reading::Known('\u{202e}');
+        let shown = Snapshot { devices: vec![device(0, vec![row])], ..snapshot(0) }.harmless();
+        assert_eq!(shown.devices[0].processes[0].state, Reading::NotAvailable);
+    }
+}
