@@ -163,6 +163,10 @@ pub fn run(start: Start) -> io::Result<Option<i32>> {
     if let Some(tape) = start.replay {
         show(tape, &mut model, clock);
     }
+    if outside.set_pace.is_some() {
+        // While the first reading is awaited, so that it is shown sooner.
+        screen.rehearse(&model);
+    }
     let session = Session {
         model: &mut model,
         screen: &mut screen,

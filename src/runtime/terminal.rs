@@ -53,11 +53,17 @@ impl Screen {
             // The terminal may have moved or wrapped what it showed. It is cleared together with the next frame: an empty
             // screen would flicker.
             queue!(self.pen.terminal(), Clear(ClearType::All))?;
-            self.shown = Shown::blank(picture.area());
+            self.shown.clear(picture.area());
         }
         self.shown.show(picture, &mut self.pen)?;
         io::Write::flush(self.pen.terminal())?;
         Ok(seen)
+    }
+
+    /// Goes through all that drawing takes, and draws nothing.
+    pub fn rehearse(&mut self, model: &Model) {
+        let (picture, _) = crate::ui::view(model);
+        self.shown.rehearse(&picture);
     }
 
     /// Takes the terminal again after another program used it, and forgets what was on it.

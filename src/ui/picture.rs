@@ -78,12 +78,12 @@ impl Picture {
 
     /// The whole of it.
     pub fn painted(&self) -> Buffer {
-        self.painted_at(self.area)
+        self.painted_on(Buffer::empty(self.area))
     }
 
-    /// A part of it: all of the screen, or what differs of a row of text.
-    fn painted_at(&self, part: Rect) -> Buffer {
-        let mut buffer = Buffer::empty(part);
+    /// A part of it: all of the screen, or what differs of a row of text. `buffer` is empty, and of that part.
+    fn painted_on(&self, mut buffer: Buffer) -> Buffer {
+        let part = buffer.area;
         for (area, piece) in &self.pieces {
             match piece {
                 _ if !area.intersects(part) => {}
@@ -150,16 +150,23 @@ pub struct Shown {
     picture: Picture,
     /// Its cells, while one screen after the other is painted whole. Else none are kept.
     cells: Option<Buffer>,
+    /// What the next screen is painted on, of which nothing is shown.
+    spare: Option<Buffer>,
 }
 
 impl Shown {
-    /// Whether it shows pictures of this size. If not, clear it and begin with `Shown::blank`.
+    /// Whether it shows pictures of this size. If not, it has to be cleared.
     pub fn is_of(&self, area: Rect) -> bool {
         self.picture.area == area
     }
 
     pub fn blank(area: Rect) -> Shown {
-        Shown { picture: Picture { area, ..Picture::default() }, cells: None }
+        Shown { picture: Picture { area, ..Picture::default() }, ..Shown::default() }
+    }
+
+    /// Was cleared, and has this size from now on.
+    pub fn clear(&mut self, area: Rect) {
+        *self = Shown { spare: self.spare.take(), ..Shown::blank(area) };
     }
 
     /// Writes what differs. The picture has the size of what is shown.
@@ -170,16 +177,38 @@ impl Shown {
         if parts == [self.picture.area] {
             let is_blank = before.pieces.is_empty();
             let then = self.cells.take().or_else(|| (!is_blank).then(|| before.painted()));
-            let now = self.cells.insert(self.picture.painted());
-            return pen.draw(std::iter::once((then.as_ref(), &*now)));
+            let blank = emptied(self.spare.take().unwrap_or_default(), self.picture.area);
+            let now = self.cells.insert(self.picture.painted_on(blank));
+            pen.draw(std::iter::once((then.as_ref(), &*now)))?;
+            self.spare = then;
+            return Ok(());
         }
         if !parts.is_empty() {
-            self.cells = None;
+            (self.cells, self.spare) = (None, None);
         }
-        let painted: Vec<(Buffer, Buffer)> =
-            parts.into_iter().map(|part| (before.painted_at(part), self.picture.painted_at(part))).collect();
-        pen.draw(painted.iter().map(|(then, now)| (Some(then), now)))
+        let painted: Vec<[Buffer; 2]> = parts
+            .into_iter()
+            .map(|part| [&before, &self.picture].map(|picture| picture.painted_on(Buffer::empty(part))))
+            .collect();
+        pen.draw(painted.iter().map(|[then, now]| (Some(then), now)))
     }
+
+    /// Goes through all that showing a first picture takes, and shows nothing. The first time it takes several times as long: its
+    /// memory and its code have to be fetched.
+    pub fn rehearse(&mut self, picture: &Picture) {
+        let painted = picture.painted();
+        let mut pen = Pen::new(io::sink(), true);
+        // Writing to nowhere can't fail.
+        let _ = pen.draw(std::iter::once((None, &painted)));
+        self.spare = Some(painted);
+    }
+}
+
+/// Cells of this area, none of which has anything in it.
+fn emptied(mut cells: Buffer, area: Rect) -> Buffer {
+    cells.resize(area);
+    cells.reset();
+    cells
 }
 
 #[cfg(test)]
@@ -218,6 +247,16 @@ mod tests {
         assert_eq!(rows(["one", "2", "3"], Some("why?")), 0);
         assert_eq!(rows(["1", "2", "3"], Some("why?")), 5);
         assert_eq!(rows(["1", "2", "3"], None), 5);
+    }
+
+    #[test]
+    fn nothing_of_a_rehearsal_or_of_a_screen_before_the_last_is_seen() {
+        let mut terminal = Terminal::default();
+        terminal.rehearse(&picture(["rehearsed", "", "x"], Some("on top")));
+        for top in ["one", "two", "three"] {
+            terminal.show(picture([top, "", ""], Some(top)));
+            terminal.assert_whole();
+        }
     }
 
     #[test]

@@ -154,9 +154,11 @@ pub struct Status {
 }
 
 /// The numbers of the line that begins with this name.
-fn numbers(status: &str, name: &str) -> impl Iterator<Item = u32> {
-    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
-    line.split_ascii_whitespace().filter_map(|word| word.parse().ok())
+fn numbers(status: &[u8], name: &str) -> impl Iterator<Item = u32> {
+    let mut lines = status.split(|byte| *byte == b'\n');
+    let line = lines.find_map(|line| line.strip_prefix(name.as_bytes())).unwrap_or_default();
+    // What is not of ASCII is in names alone, which are not asked for.
+    std::str::from_utf8(line).unwrap_or_default().split_ascii_whitespace().filter_map(|word| word.parse().ok())
 }
 
 /// A /proc to read from.
@@ -205,11 +207,11 @@ impl Procfs {
 
     pub fn status(&self, pid: u32) -> Result<Status, ProcError> {
         let mut bytes = [0; COMMAND_BYTES];
-        let text = String::from_utf8_lossy(self.read_small(pid, "status", &mut bytes)?);
+        let text = self.read_small(pid, "status", &mut bytes)?;
         Ok(Status {
-            thread_group: numbers(&text, "Tgid:").next().ok_or(ProcError::Malformed("status"))?,
-            uid: numbers(&text, "Uid:").next().ok_or(ProcError::Malformed("status"))?,
-            namespace_pids: numbers(&text, "NSpid:").collect(),
+            thread_group: numbers(text, "Tgid:").next().ok_or(ProcError::Malformed("status"))?,
+            uid: numbers(text, "Uid:").next().ok_or(ProcError::Malformed("status"))?,
+            namespace_pids: numbers(text, "NSpid:").collect(),
         })
     }
 
@@ -241,7 +243,7 @@ impl Procfs {
 
     /// The same of this very process.
     pub fn own_cgroup(&self) -> Option<String> {
-        fs::read_to_string(self.root.join("self/cgroup")).ok()
+        self.machine_file("self/cgroup")
     }
 
     /// The NVIDIA driver's device files that a process has open (`/dev/nvidia*`, `/dev/dxg`), each once, sorted; empty
@@ -374,11 +376,7 @@ impl Procfs {
     }
 
     fn read(&self, pid: u32, file: &str, most: u64) -> Result<Vec<u8>, ProcError> {
-        // Most of these files are small: with room for all of one, it is read at once and not bit by bit.
-        let mut bytes = Vec::with_capacity(2048);
-        let read = File::open(self.path(pid, file)).and_then(|file| file.take(most).read_to_end(&mut bytes));
-        read.map_err(|error| self.failure(pid, &error))?;
-        Ok(bytes)
+        read_up_to(&self.path(pid, file), most).map_err(|error| self.failure(pid, &error))
     }
 
     fn failure(&self, pid: u32, error: &io::Error) -> ProcError {
@@ -445,6 +443,13 @@ impl Watched {
 fn again<'a>(file: &File, into: &'a mut Small) -> Result<&'a [u8], ProcError> {
     let read = file.read_at(into, 0).map_err(|error| ProcError::Failed(error.to_string()))?;
     Ok(into.get(..read).unwrap_or_default())
+}
+
+/// A file's first bytes. Most of these files are small: with room for all of one, it is read at once and not bit by bit.
+fn read_up_to(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(2048);
+    File::open(path)?.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// The words of a command line as the kernel keeps it.

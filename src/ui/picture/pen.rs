@@ -84,25 +84,34 @@ impl<W: io::Write> Pen<W> {
     }
 }
 
-/// The cells that have to be written, with their places.
-fn changed<'a>(then: Option<&'a Buffer>, now: &'a Buffer) -> Vec<(u16, u16, &'a Cell)> {
-    if let Some(then) = then {
-        return then.diff_iter(now).collect();
+/// A cell that has to be written, with its column and its row.
+type Changed<'a> = (u16, u16, &'a Cell);
+
+/// The cells that have to be written, row by row.
+fn changed<'a>(then: Option<&'a Buffer>, now: &'a Buffer) -> Box<dyn Iterator<Item = Changed<'a>> + 'a> {
+    match then {
+        Some(then) => Box::new(then.diff_iter(now)),
+        None => Box::new(not_empty(now)),
     }
-    let mut changed = Vec::new();
+}
+
+fn not_empty(cells: &Buffer) -> impl Iterator<Item = Changed<'_>> {
     // The cells that the character before them lies on are no characters.
     let mut covered = 0;
-    for (place, cell) in now.area.positions().zip(&now.content) {
-        if covered > 0 && place.x > now.area.x {
+    cells.area.positions().zip(&cells.content).filter_map(move |(place, cell)| {
+        if covered > 0 && place.x > cells.area.x {
             covered -= 1;
-            continue;
+            return None;
         }
-        covered = cell.symbol().width().saturating_sub(1);
-        if *cell != Cell::EMPTY {
-            changed.push((place.x, place.y, cell));
-        }
-    }
-    changed
+        covered = width(cell).saturating_sub(1);
+        (*cell != Cell::EMPTY).then_some((place.x, place.y, cell))
+    })
+}
+
+/// The columns that a cell's character takes.
+fn width(cell: &Cell) -> usize {
+    // Nearly all are of one column, which tables of characters need not be asked for.
+    if matches!(cell.symbol().as_bytes(), [b' '..=b'~']) { 1 } else { cell.symbol().width() }
 }
 
 /// What is written for one picture, and how the terminal stands after it.
@@ -117,11 +126,15 @@ struct Frame {
 
 impl Frame {
     fn write(&mut self, then: Option<&Buffer>, now: &Buffer, has_colors: bool) {
-        let changed: Vec<(u16, u16)> = changed(then, now).into_iter().map(|(x, y, _)| (x, y)).collect();
-        for row in changed.chunk_by(|one, other| one.1 == other.1) {
-            let Some((_, y)) = row.first() else { continue };
-            let columns: Vec<u16> = row.iter().map(|(x, _)| *x).collect();
-            self.write_row(&Row { cells: now, y: *y, has_colors }, &columns);
+        let mut rest = changed(then, now).peekable();
+        let mut columns = Vec::new();
+        while let Some((x, y, _)) = rest.next() {
+            columns.push(x);
+            while let Some((x, ..)) = rest.next_if(|(_, row, _)| *row == y) {
+                columns.push(x);
+            }
+            self.write_row(&Row { cells: now, y, has_colors }, &columns);
+            columns.clear();
         }
     }
 
@@ -164,7 +177,7 @@ impl Frame {
         let cells: Option<Vec<&Cell>> = (from..to).map(|x| row.cells.cell((x, row.y))).collect();
         let Some(cells) = cells else { return };
         let jump = way_to(self.at, (to, y)).len();
-        let is_plain = cells.iter().all(|cell| cell.symbol().width() == 1 && self.can_write(cell, row.has_colors));
+        let is_plain = cells.iter().all(|cell| width(cell) == 1 && self.can_write(cell, row.has_colors));
         if is_plain && cells.iter().map(|cell| cell.symbol().len()).sum::<usize>() <= jump {
             (from..to).for_each(|x| self.put(row, x));
         }
@@ -186,7 +199,7 @@ impl Frame {
         self.written.push_str(cell.symbol());
         // Not every terminal agrees on how wide a wide character is, and on where the cursor stands behind the last column.
         let next = x + 1;
-        let is_sure = cell.symbol().width() == 1;
+        let is_sure = width(cell) == 1;
         self.at = (next < self.columns).then_some((is_sure.then_some(next), row.y));
     }
 

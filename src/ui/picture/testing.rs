@@ -16,11 +16,16 @@ impl Terminal {
         self.show(crate::ui::view(model).0);
     }
 
+    pub(crate) fn rehearse(&mut self, picture: &Picture) {
+        self.shown.rehearse(picture);
+    }
+
     /// How many rows were painted for it.
     pub(crate) fn show(&mut self, picture: Picture) -> usize {
         let area = picture.area();
         if !self.shown.is_of(area) {
-            (self.screen, self.shown) = (vt100::Parser::new(area.height, area.width, 0), Shown::blank(area));
+            self.screen = vt100::Parser::new(area.height, area.width, 0);
+            self.shown.clear(area);
         }
         let parts = picture.differences(&self.shown.picture);
         let mut written = Vec::new();

@@ -42,10 +42,9 @@ struct Relative {
 }
 
 impl Relative {
-    fn of(memo: &Memo, stat: Rc<Stat>, command: String, number: u64) -> Relative {
-        let pid = stat.pid;
-        let (folder, uid, arguments) =
-            (memo.folder(pid), memo.uid(pid).ok(), memo.arguments_now(pid).unwrap_or_default());
+    fn of(memo: &Memo, stat: Rc<Stat>, runs: Runs, number: u64) -> Relative {
+        let (folder, uid) = (memo.folder(stat.pid), memo.uid(stat.pid).ok());
+        let Runs { command, arguments } = runs;
         Relative { uid, arguments, folder, stat, command, age: 0, is_fresh: true, number, bond: None }
     }
 
@@ -76,8 +75,15 @@ pub(super) struct Ran<'a> {
     pub is_recent: bool,
 }
 
-/// Which process a PID is now, and the command line that it runs; none where that is what it ran before.
-type Running<'a> = &'a mut dyn FnMut(u32, Option<Ran<'_>>) -> Option<(Rc<Stat>, Option<String>)>;
+/// What a process runs, read after its stat: together they are of one program.
+#[derive(Debug, Default)]
+pub(super) struct Runs {
+    pub command: String,
+    pub arguments: Rc<[String]>,
+}
+
+/// Which process a PID is now, and what it runs; none where that is what it ran before.
+type Running<'a> = &'a mut dyn FnMut(u32, Option<Ran<'_>>) -> Option<(Rc<Stat>, Option<Runs>)>;
 
 impl Families {
     /// Groups those that use a GPU; the flag says whether it computes there or only draws.
@@ -104,15 +110,15 @@ impl Look<'_> {
     fn at(&mut self, pid: u32) -> Option<&Relative> {
         let known = self.known.get(&pid);
         if !known.is_some_and(|relative| relative.is_fresh) {
-            let Some((stat, command)) = (self.running)(pid, known.map(Relative::ran)) else {
+            let Some((stat, runs)) = (self.running)(pid, known.map(Relative::ran)) else {
                 self.known.remove(&pid);
                 return None;
             };
             match self.known.get_mut(&pid) {
-                Some(known) if command.is_none() => (known.stat, known.is_fresh) = (stat, true),
+                Some(known) if runs.is_none() => (known.stat, known.is_fresh) = (stat, true),
                 _ => {
                     *self.count += 1;
-                    let relative = Relative::of(self.memo, stat, command.unwrap_or_default(), *self.count);
+                    let relative = Relative::of(self.memo, stat, runs.unwrap_or_default(), *self.count);
                     self.known.insert(pid, relative);
                 }
             }
@@ -209,8 +215,8 @@ mod tests {
 
     use std::rc::Rc;
 
-    use super::{Families, Memo, Ran};
-    use crate::platform::linux::procfs::Procfs;
+    use super::{Families, Memo, Ran, Runs};
+    use crate::platform::linux::procfs::{ProcError, Procfs};
 
     /// A process: PID, parent, start, user, name, command line.
     fn process(root: &Path, (pid, parent, start, uid): (u32, u32, u32, u32), comm: &str, line: &str) {
@@ -222,11 +228,17 @@ mod tests {
         fs::write(folder.join("cmdline"), line.replace(' ', "\0")).unwrap();
     }
 
+    fn runs(procfs: &Procfs, pid: u32) -> Result<Runs, ProcError> {
+        let arguments = procfs.arguments(pid)?;
+        Ok(Runs { command: arguments.join(" "), arguments: arguments.into() })
+    }
+
     /// Of each member its leader, and who was found above those that use a GPU.
     fn found(root: &Path, users: &[u32]) -> (Vec<(u32, u32)>, Vec<u32>) {
         let users: BTreeMap<u32, bool> = users.iter().map(|pid| (*pid, true)).collect();
         let procfs = Procfs::new(root);
-        let mut running = |pid, _: Option<Ran<'_>>| Some((Rc::new(procfs.stat(pid).ok()?), Some(String::new())));
+        let mut running =
+            |pid, _: Option<Ran<'_>>| Some((Rc::new(procfs.stat(pid).ok()?), Some(runs(&procfs, pid).ok()?)));
         let found = Families::default().groups(&Memo::new(procfs.clone()), &mut running, &users);
         let leaders = found.leaders.into_iter().map(|(pid, leader)| (pid, leader.pid)).collect();
         (leaders, found.launchers.into_iter().map(|stat| stat.pid).collect())
@@ -256,9 +268,9 @@ mod tests {
         let mut families = Families::default();
         let mut led = || {
             let mut running = |pid, before: Option<Ran<'_>>| {
-                let (stat, command) = (procfs.stat(pid).ok()?, procfs.arguments(pid).ok()?.join(" "));
-                let is_same = before.is_some_and(|before| before.command == command);
-                Some((Rc::new(stat), if is_same { None } else { Some(command) }))
+                let (stat, runs) = (procfs.stat(pid).ok()?, runs(&procfs, pid).ok()?);
+                let is_same = before.is_some_and(|before| before.command == runs.command);
+                Some((Rc::new(stat), if is_same { None } else { Some(runs) }))
             };
             families.groups(&Memo::new(procfs.clone()), &mut running, &users).leaders.len()
         };

@@ -48,11 +48,6 @@ impl Memo {
         arguments.get_or_insert_with(|| self.procfs.arguments(pid).map(Rc::from)).clone()
     }
 
-    /// The arguments as they are now.
-    pub(super) fn arguments_now(&self, pid: u32) -> Result<Rc<[String]>, ProcError> {
-        self.procfs.arguments(pid).map(Rc::from)
-    }
-
     /// Its working directory, where that is text.
     pub(super) fn folder(&self, pid: u32) -> Option<Rc<str>> {
         let mut read = self.read.borrow_mut();

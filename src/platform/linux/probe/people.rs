@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::kin::Ran;
+use super::kin::{Ran, Runs};
 use super::memo::Memo;
 use crate::gpu::accounts::Row;
 use crate::gpu::recognise::invocation::base;
@@ -124,6 +124,8 @@ pub(super) struct People {
     shown: HashMap<(u32, u32), Shown>,
     /// The stats that this refresh has read of those who were described.
     stats: HashMap<u32, Rc<Stat>>,
+    /// The arguments that it has read after those stats.
+    arguments_after_stat: HashMap<u32, Rc<[String]>>,
     /// Who was described lately.
     described: HashMap<u32, Described>,
     /// The open files of those who are listed, and of those above them.
@@ -148,6 +150,7 @@ impl People {
             nobody: Arc::new(unknown(0, ProcError::Gone)),
             shown: HashMap::new(),
             stats: HashMap::new(),
+            arguments_after_stat: HashMap::new(),
             described: HashMap::new(),
             watched: HashMap::new(),
             above: HashSet::new(),
@@ -254,6 +257,7 @@ impl People {
         self.current.clear();
         self.seen.clear();
         self.stats.clear();
+        self.arguments_after_stat.clear();
         self.memo.forget();
     }
 
@@ -262,8 +266,8 @@ impl People {
         Rc::clone(&self.memo)
     }
 
-    /// Which process this PID is at this refresh, and the command line that it runs; none where that is what it ran before.
-    pub(super) fn running(&mut self, pid: u32, before: Option<Ran<'_>>) -> Option<(Rc<Stat>, Option<String>)> {
+    /// Which process this PID is at this refresh, and what it runs; none where that is what it ran before.
+    pub(super) fn running(&mut self, pid: u32, before: Option<Ran<'_>>) -> Option<(Rc<Stat>, Option<Runs>)> {
         let described = self.stats.get(&pid).map(Rc::clone);
         let is_described = described.is_some();
         let stat = match described {
@@ -277,14 +281,20 @@ impl People {
         let person = if is_described { self.of_this_refresh(&stat) } else { None };
         let surely_same = stat.image.is_some()
             && before.as_ref().is_some_and(|before| before.is_recent && before.stat.image == stat.image);
-        let command = match person {
-            Some(person) => Cow::Borrowed(person.command.known().map_or("", String::as_str)),
+        let (command, arguments) = match person {
+            Some(person) => (Cow::Borrowed(text(&person.command)), None),
             None if surely_same => return Some((stat, None)),
-            None => Cow::Owned(self.command(&stat).known().cloned().unwrap_or_default()),
+            None => {
+                let arguments = self.arguments(pid);
+                (Cow::Owned(text(&command_of(&arguments, &stat)).to_owned()), arguments.ok().map(Rc::from))
+            }
         };
-        let is_same = before.is_some_and(|before| before.command == command);
-        let command = if is_same { None } else { Some(command.into_owned()) };
-        Some((stat, command))
+        if before.is_some_and(|before| before.command == command) {
+            return Some((stat, None));
+        }
+        let arguments = arguments.or_else(|| self.arguments_after_stat.get(&pid).map(Rc::clone));
+        let arguments = arguments.or_else(|| self.arguments(pid).ok().map(Rc::from)).unwrap_or_default();
+        Some((stat, Some(Runs { command: command.into_owned(), arguments })))
     }
 
     /// As whom this process was described at this refresh.
@@ -333,7 +343,9 @@ impl People {
 
     fn person_of(&mut self, stat: Rc<Stat>) -> Arc<GpuProcess> {
         let person = self.known(&stat).unwrap_or_else(|| {
-            let person = Arc::new(self.described(&stat));
+            let arguments = self.arguments(stat.pid);
+            let person = Arc::new(self.described_by(&stat, &arguments));
+            self.arguments_after_stat.extend(arguments.ok().map(|arguments| (stat.pid, Rc::from(arguments))));
             let before = self.described.get(&stat.pid).filter(|before| before.is_of(&stat));
             let titles_itself =
                 before.is_some_and(|before| before.titles_itself || before.person.command != person.command);
@@ -366,18 +378,21 @@ impl People {
 
     /// The process of this PID here as /proc describes it, without a figure of the driver.
     pub(super) fn described(&self, stat: &Stat) -> GpuProcess {
+        self.described_by(stat, &self.arguments(stat.pid))
+    }
+
+    /// The same by its own arguments, read after its stat: those of the memo may be from before an exec.
+    fn described_by(&self, stat: &Stat, own: &Result<Vec<String>, ProcError>) -> GpuProcess {
         let pid = stat.pid;
-        // Its own are read now: those of the memo may be from before an exec.
-        let own = self.arguments(pid);
-        let command = command_of(&own, stat);
-        let arguments = own.unwrap_or_default();
+        let command = command_of(own, stat);
+        let arguments = own.as_deref().unwrap_or_default();
         let above = self.memo.with_those_above(stat.parent_pid, ANCESTORS_ASKED);
         let with_arguments = above.into_iter().filter_map(|pid| self.memo.arguments(pid).ok());
         let above: Vec<Vec<String>> = with_arguments.map(|arguments| arguments.to_vec()).collect();
-        let recognised_as = self.recognise(stat, &arguments, &above);
+        let recognised_as = self.recognise(stat, arguments, &above);
         let server_command = match &recognised_as {
             Some(label) if label.starts_with("Ollama runner") => self.ollama(pid),
-            _ => server_of(&arguments, &above),
+            _ => server_of(arguments, &above),
         };
         let uid = self.memo.uid(pid).map_or_else(Reading::from, Reading::Known);
         let started_at = self.clock.and_then(|clock| clock.at(stat.start_ticks));
@@ -464,6 +479,11 @@ fn command_of(arguments: &Result<Vec<String>, ProcError>, stat: &Stat) -> Readin
         Ok(arguments) => Reading::Known(command_line(arguments, &stat.comm)),
         Err(error) => error.clone().into(),
     }
+}
+
+/// Nothing where it is not known.
+fn text(command: &Reading<String>) -> &str {
+    command.known().map_or("", String::as_str)
 }
 
 fn is_number(text: &str) -> bool {
@@ -802,6 +822,23 @@ mod tests {
             Some("/opt/llama-server --port 8081")
         );
         assert_eq!(server_of(&words("llama-server --port 9"), &above), None);
+    }
+
+    #[test]
+    fn the_command_line_and_the_arguments_of_a_process_are_of_one_moment() {
+        let root = tempfile::tempdir().unwrap();
+        process(root.path(), 70, 9, 0, 70, "/dev/null");
+        let mut people = people(root.path(), HOST);
+        let runs = |people: &mut People| {
+            let (_, runs) = people.running(70, None).unwrap();
+            runs.map(|runs| (runs.command, runs.arguments.join(" "))).unwrap()
+        };
+        people.look(70, Some(0));
+        fs::write(root.path().join("70/cmdline"), "nginx\0").unwrap();
+        let [described, then] = ["python job.py", "nginx"].map(|line| (line.to_owned(), line.to_owned()));
+        assert_eq!(runs(&mut people), described, "who was described before it became another program");
+        people.end_refresh();
+        assert_eq!(runs(&mut people), then);
     }
 
     #[test]

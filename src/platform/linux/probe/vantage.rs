@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::gpu::Vantage;
 use crate::platform::linux::procfs::Procfs;
+use crate::platform::linux::procfs::machine::Environment;
 use crate::platform::linux::procfs::place::Place;
 
 /// What narrows the view, the most telling first. Does not change while a process lives. `etc`: the machine's settings.
@@ -13,15 +14,17 @@ pub(super) fn here(procfs: &Procfs, etc: &Path) -> Vec<Vantage> {
     if !procfs.in_initial_pid_namespace() {
         seen.push(if procfs.is_in_a_pod() { Vantage::Kubernetes } else { Vantage::Container });
     }
-    seen.extend(slurm_job(procfs).or_else(|| job_of_another(procfs)).or_else(|| slurm_login(etc)));
+    let environment = procfs.own_environment();
+    let job = slurm_job(procfs, &environment).or_else(|| job_of_another(&environment));
+    seen.extend(job.or_else(|| slurm_login(etc)));
     if procfs.is_wsl() {
         seen.push(Vantage::Wsl);
     }
     seen
 }
 
-fn slurm_job(procfs: &Procfs) -> Option<Vantage> {
-    if let Some(job) = procfs.own_variable("SLURM_JOB_ID") {
+fn slurm_job(procfs: &Procfs, environment: &Environment) -> Option<Vantage> {
+    if let Some(job) = environment.variable("SLURM_JOB_ID") {
         return Some(Vantage::SlurmJob(job));
     }
     match Place::parse(&procfs.own_cgroup()?) {
@@ -36,7 +39,7 @@ fn slurm_login(etc: &Path) -> Option<Vantage> {
 }
 
 /// A job of another scheduler: each sets a variable of its own in it.
-fn job_of_another(procfs: &Procfs) -> Option<Vantage> {
+fn job_of_another(environment: &Environment) -> Option<Vantage> {
     const VARIABLES: [(&str, &str); 6] = [
         ("PBS_JOBID", "pbs"),
         ("LSB_JOBID", "lsf"),
@@ -45,8 +48,8 @@ fn job_of_another(procfs: &Procfs) -> Option<Vantage> {
         ("FLUX_JOB_ID", "flux"),
         ("NOMAD_ALLOC_ID", "nomad"),
     ];
-    let name = VARIABLES.iter().find(|(variable, _)| procfs.own_variable(variable).is_some()).map(|(_, name)| *name)?;
-    Some(Vantage::Scheduler(name.to_owned()))
+    let (_, name) = VARIABLES.iter().find(|(variable, _)| environment.variable(variable).is_some())?;
+    Some(Vantage::Scheduler((*name).to_owned()))
 }
 
 #[cfg(test)]

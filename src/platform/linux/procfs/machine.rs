@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::Procfs;
+use super::{LARGE_FILE_BYTES, Procfs, read_up_to};
 use crate::units::WallTime;
 
 /// Kubernetes mounts a pod's credentials there (kubernetes.io, "Accessing the Kubernetes API from
@@ -25,6 +25,17 @@ impl BootClock {
         let milliseconds = i64::try_from(u128::from(ticks) * 1000 / u128::from(self.ticks_per_second.max(1))).ok()?;
         let epoch = self.boot_seconds.checked_mul(1000)?.checked_add(milliseconds)?;
         jiff::Timestamp::from_millisecond(epoch).ok().map(WallTime)
+    }
+}
+
+/// Variables as a process was given them at its start.
+#[derive(Debug)]
+pub struct Environment(Vec<u8>);
+
+impl Environment {
+    /// The value of a variable; `None` where it is empty.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        super::variable(&self.0, name).filter(|value| !value.is_empty())
     }
 }
 
@@ -70,10 +81,14 @@ impl Procfs {
         self.own_variable("KUBERNETES_SERVICE_HOST").is_some() || account.exists()
     }
 
-    /// A variable of this very process's environment.
+    /// A variable of this very process's environment; `None` where it is empty.
     pub fn own_variable(&self, name: &str) -> Option<String> {
-        let bytes = fs::read(self.root.join("self/environ")).ok()?;
-        super::variable(&bytes, name).filter(|value| !value.is_empty())
+        self.own_environment().variable(name)
+    }
+
+    /// The environment that this very process was started with.
+    pub fn own_environment(&self) -> Environment {
+        Environment(read_up_to(&self.root.join("self/environ"), LARGE_FILE_BYTES).unwrap_or_default())
     }
 
     /// The machine's name; empty where it can't be read.
@@ -81,8 +96,9 @@ impl Procfs {
         self.machine_file("sys/kernel/hostname").map(|name| name.trim().to_owned()).unwrap_or_default()
     }
 
-    fn machine_file(&self, path: &str) -> Option<String> {
-        let bytes = fs::read(self.root.join(path)).ok()?;
+    /// A file of /proc as text; `None` where it can't be read.
+    pub(super) fn machine_file(&self, path: &str) -> Option<String> {
+        let bytes = read_up_to(&self.root.join(path), LARGE_FILE_BYTES).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 }
