@@ -295,6 +295,7 @@ impl Sampler {
                 reading.minor = reading.device.bus_id.known().and_then(|bus_id| number_at(&numbers, bus_id));
             }
         }
+        self.people.read_ahead(readings.iter().flat_map(|reading| &reading.rows).map(|row| row.pid));
         let mut devices: Vec<Device> = readings.into_iter().map(|device| join(&mut self.people, device)).collect();
         for device in &mut devices {
             if let Some(memory) = sight::shared_memory(device, host) {

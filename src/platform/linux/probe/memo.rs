@@ -4,8 +4,12 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::thread;
 
 use crate::platform::linux::procfs::{ProcError, Procfs, Status};
+
+/// From so many processes on, reading them on two threads takes less time than starting the second one.
+const WORTH_A_THREAD: usize = 24;
 
 #[derive(Debug)]
 pub(super) struct Memo {
@@ -19,8 +23,36 @@ struct Read {
     status: Option<Result<Status, ProcError>>,
     arguments: Option<Result<Rc<[String]>, ProcError>>,
     folder: Option<Option<Rc<str>>>,
+    cgroup: Option<Rc<str>>,
     /// 0 where it has none or can't be read.
     parent: Option<u32>,
+}
+
+/// What is asked of everybody who is new.
+#[derive(Debug)]
+struct Basics {
+    status: Result<Status, ProcError>,
+    folder: Option<String>,
+    cgroup: String,
+}
+
+impl Basics {
+    fn of(procfs: &Procfs, pid: u32) -> Basics {
+        Basics { status: procfs.status(pid), folder: folder(procfs, pid), cgroup: cgroup(procfs, pid) }
+    }
+}
+
+fn basics(procfs: &Procfs, pids: &[u32]) -> Vec<(u32, Basics)> {
+    pids.iter().map(|pid| (*pid, Basics::of(procfs, *pid))).collect()
+}
+
+/// Its working directory, where that is text.
+fn folder(procfs: &Procfs, pid: u32) -> Option<String> {
+    procfs.working_directory(pid).ok()?.into_os_string().into_string().ok()
+}
+
+fn cgroup(procfs: &Procfs, pid: u32) -> String {
+    procfs.cgroup(pid).unwrap_or_default()
 }
 
 impl Memo {
@@ -31,6 +63,30 @@ impl Memo {
     /// Ends a refresh.
     pub(super) fn forget(&self) {
         self.read.borrow_mut().clear();
+    }
+
+    /// Reads what will be asked of these new processes, where they are many: half of them on a second thread, since the kernel
+    /// makes up each file when it is read, and somebody waits for the first reading.
+    pub(super) fn read_ahead(&self, pids: &[u32]) {
+        if pids.len() < WORTH_A_THREAD {
+            return;
+        }
+        let (ours, others) = pids.split_at(pids.len() / 2);
+        let procfs = &self.procfs;
+        let basics = thread::scope(|scope| {
+            let second = thread::Builder::new().spawn_scoped(scope, || basics(procfs, others));
+            let mut read = basics(procfs, ours);
+            // Who was not read is read when asked for.
+            read.extend(second.ok().and_then(|second| second.join().ok()).unwrap_or_default());
+            read
+        });
+        let mut read = self.read.borrow_mut();
+        for (pid, Basics { status, folder, cgroup }) in basics {
+            let entry = read.entry(pid).or_default();
+            entry.status = Some(status);
+            entry.folder = Some(folder.map(Rc::from));
+            entry.cgroup = Some(cgroup.into());
+        }
     }
 
     pub(super) fn status(&self, pid: u32) -> Result<Status, ProcError> {
@@ -52,7 +108,14 @@ impl Memo {
     pub(super) fn folder(&self, pid: u32) -> Option<Rc<str>> {
         let mut read = self.read.borrow_mut();
         let folder = &mut read.entry(pid).or_default().folder;
-        folder.get_or_insert_with(|| self.procfs.working_directory(pid).ok()?.to_str().map(Rc::from)).clone()
+        folder.get_or_insert_with(|| self::folder(&self.procfs, pid).map(Rc::from)).clone()
+    }
+
+    /// The text of its control groups; empty where it can't be read.
+    pub(super) fn cgroup(&self, pid: u32) -> Rc<str> {
+        let mut read = self.read.borrow_mut();
+        let cgroup = &mut read.entry(pid).or_default().cgroup;
+        Rc::clone(cgroup.get_or_insert_with(|| self::cgroup(&self.procfs, pid).into()))
     }
 
     /// This process and those above it, nearest first, at most so many; none of process 0, which a parent is that is not seen.
@@ -72,6 +135,7 @@ impl Memo {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::symlink;
 
     use super::*;
 
@@ -98,5 +162,26 @@ mod tests {
             (memo.arguments(70).unwrap().join(" "), memo.with_those_above(70, 4)),
             ("second".to_owned(), vec![70])
         );
+    }
+
+    #[test]
+    fn many_who_are_new_are_read_ahead_each_as_if_it_were_asked_for() {
+        let root = tempfile::tempdir().unwrap();
+        let pids: Vec<u32> = (70..70 + 25).collect();
+        for pid in &pids {
+            let folder = root.path().join(pid.to_string());
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("status"), format!("Tgid: {pid}\nUid: {} 0 0 0\n", pid * 2)).unwrap();
+            fs::write(folder.join("cgroup"), format!("0::/job_{pid}\n")).unwrap();
+            symlink(format!("/home/{pid}"), folder.join("cwd")).unwrap();
+        }
+        let memo = Memo::new(Procfs::new(root.path()));
+        memo.read_ahead(&pids);
+        pids.iter().for_each(|pid| fs::remove_dir_all(root.path().join(pid.to_string())).unwrap());
+        for pid in pids {
+            let read = (memo.status(pid).unwrap().thread_group, memo.uid(pid).unwrap(), memo.folder(pid).unwrap());
+            assert_eq!(read, (pid, pid * 2, format!("/home/{pid}").into()));
+            assert_eq!(&*memo.cgroup(pid), format!("0::/job_{pid}\n"));
+        }
     }
 }

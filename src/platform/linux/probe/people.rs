@@ -2,7 +2,7 @@
 //! A PID that is not proved to be the driver's process is described as nothing: /proc would tell of someone else.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -158,6 +158,12 @@ impl People {
             most_watched: MOST_WATCHED.min(crate::platform::linux::procfs::files_we_may_open() / 8),
             procfs,
         }
+    }
+
+    /// Prepares for looking these up, of which the same one may come several times.
+    pub(super) fn read_ahead(&self, pids: impl Iterator<Item = u32>) {
+        let new: BTreeSet<u32> = pids.filter(|pid| !self.described.contains_key(pid)).collect();
+        self.memo.read_ahead(&Vec::from_iter(new));
     }
 
     /// Who this PID is that a GPU with this device file's number lists, looked up once a refresh.
@@ -396,7 +402,7 @@ impl People {
         };
         let uid = self.memo.uid(pid).map_or_else(Reading::from, Reading::Known);
         let started_at = self.clock.and_then(|clock| clock.at(stat.start_ticks));
-        let cgroup = self.procfs.cgroup(pid).unwrap_or_default();
+        let cgroup = self.memo.cgroup(pid);
         GpuProcess {
             start_ticks: Reading::Known(stat.start_ticks),
             started_at: started_at.map_or(Reading::NotAvailable, Reading::Known),
