@@ -44,7 +44,7 @@ pub static NAMES: LazyLock<Names> = LazyLock::new(|| {
 impl Guarded {
     /// True if a program of this name appears to the kernel under this name.
     pub(super) fn has_name(&self, comm: &str) -> bool {
-        self.names.iter().any(|name| name.bytes().take(COMM_BYTES).eq(comm.bytes()))
+        self.names.iter().any(|name| cut(name) == comm.as_bytes())
     }
 
     /// True if a process of this kernel name that runs this is one of them.
@@ -53,6 +53,11 @@ impl Guarded {
             || self.prefixes.iter().any(|prefix| comm.starts_with(prefix))
             || self.programs.contains(&run.name)
     }
+}
+
+/// A name as the kernel keeps it.
+fn cut(name: &str) -> &[u8] {
+    name.as_bytes().get(..COMM_BYTES).unwrap_or(name.as_bytes())
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::thread;
 
+use crate::platform::linux::procfs::place::Place;
 use crate::platform::linux::procfs::{ProcError, Procfs, Status};
 
 /// From so many processes on, reading them on two threads takes less time than starting the second one.
@@ -23,7 +24,7 @@ struct Read {
     status: Option<Result<Status, ProcError>>,
     arguments: Option<Result<Rc<[String]>, ProcError>>,
     folder: Option<Option<Rc<str>>>,
-    cgroup: Option<Rc<str>>,
+    belongs: Option<Rc<Belongs>>,
     /// 0 where it has none or can't be read.
     parent: Option<u32>,
 }
@@ -33,12 +34,19 @@ struct Read {
 struct Basics {
     status: Result<Status, ProcError>,
     folder: Option<String>,
-    cgroup: String,
+    belongs: Belongs,
+}
+
+/// Where a process belongs, by its control groups.
+#[derive(Debug, PartialEq)]
+pub(super) struct Belongs {
+    pub container: Option<String>,
+    pub manager: Option<String>,
 }
 
 impl Basics {
     fn of(procfs: &Procfs, pid: u32) -> Basics {
-        Basics { status: procfs.status(pid), folder: folder(procfs, pid), cgroup: cgroup(procfs, pid) }
+        Basics { status: procfs.status(pid), folder: folder(procfs, pid), belongs: belongs(procfs, pid) }
     }
 }
 
@@ -51,8 +59,9 @@ fn folder(procfs: &Procfs, pid: u32) -> Option<String> {
     procfs.working_directory(pid).ok()?.into_os_string().into_string().ok()
 }
 
-fn cgroup(procfs: &Procfs, pid: u32) -> String {
-    procfs.cgroup(pid).unwrap_or_default()
+fn belongs(procfs: &Procfs, pid: u32) -> Belongs {
+    let (container, manager) = Place::container_and_manager(&procfs.cgroup(pid).unwrap_or_default());
+    Belongs { container, manager }
 }
 
 impl Memo {
@@ -81,11 +90,11 @@ impl Memo {
             read
         });
         let mut read = self.read.borrow_mut();
-        for (pid, Basics { status, folder, cgroup }) in basics {
+        for (pid, Basics { status, folder, belongs }) in basics {
             let entry = read.entry(pid).or_default();
             entry.status = Some(status);
             entry.folder = Some(folder.map(Rc::from));
-            entry.cgroup = Some(cgroup.into());
+            entry.belongs = Some(Rc::new(belongs));
         }
     }
 
@@ -111,11 +120,10 @@ impl Memo {
         folder.get_or_insert_with(|| self::folder(&self.procfs, pid).map(Rc::from)).clone()
     }
 
-    /// The text of its control groups; empty where it can't be read.
-    pub(super) fn cgroup(&self, pid: u32) -> Rc<str> {
+    pub(super) fn belongs(&self, pid: u32) -> Rc<Belongs> {
         let mut read = self.read.borrow_mut();
-        let cgroup = &mut read.entry(pid).or_default().cgroup;
-        Rc::clone(cgroup.get_or_insert_with(|| self::cgroup(&self.procfs, pid).into()))
+        let belongs = &mut read.entry(pid).or_default().belongs;
+        Rc::clone(belongs.get_or_insert_with(|| Rc::new(self::belongs(&self.procfs, pid))))
     }
 
     /// This process and those above it, nearest first, at most so many; none of process 0, which a parent is that is not seen.
@@ -172,7 +180,7 @@ mod tests {
             let folder = root.path().join(pid.to_string());
             fs::create_dir_all(&folder).unwrap();
             fs::write(folder.join("status"), format!("Tgid: {pid}\nUid: {} 0 0 0\n", pid * 2)).unwrap();
-            fs::write(folder.join("cgroup"), format!("0::/job_{pid}\n")).unwrap();
+            fs::write(folder.join("cgroup"), format!("0::/system.slice/{pid}.service\n")).unwrap();
             symlink(format!("/home/{pid}"), folder.join("cwd")).unwrap();
         }
         let memo = Memo::new(Procfs::new(root.path()));
@@ -181,7 +189,7 @@ mod tests {
         for pid in pids {
             let read = (memo.status(pid).unwrap().thread_group, memo.uid(pid).unwrap(), memo.folder(pid).unwrap());
             assert_eq!(read, (pid, pid * 2, format!("/home/{pid}").into()));
-            assert_eq!(&*memo.cgroup(pid), format!("0::/job_{pid}\n"));
+            assert_eq!(memo.belongs(pid).manager, Some(format!("service:{pid}.service")));
         }
     }
 }

@@ -402,7 +402,7 @@ impl People {
         };
         let uid = self.memo.uid(pid).map_or_else(Reading::from, Reading::Known);
         let started_at = self.clock.and_then(|clock| clock.at(stat.start_ticks));
-        let cgroup = self.memo.cgroup(pid);
+        let belongs = self.memo.belongs(pid);
         GpuProcess {
             start_ticks: Reading::Known(stat.start_ticks),
             started_at: started_at.map_or(Reading::NotAvailable, Reading::Known),
@@ -413,8 +413,8 @@ impl People {
             session: Reading::Known(stat.session),
             state: Reading::Known(stat.state),
             cpu_ticks: Reading::Known(stat.user_ticks.saturating_add(stat.system_ticks)),
-            container: Place::parse(&cgroup).and_then(|place| place.container()),
-            managed_by: self.managed_by(pid, &cgroup),
+            container: belongs.container.clone(),
+            managed_by: self.managed_by(pid, belongs.manager.as_deref()),
             recognised_as,
             protected: recognise::protected(&stat.comm, &arguments.join(" ")).map(str::to_owned),
             server_command,
@@ -446,8 +446,8 @@ impl People {
 
     /// Who would start it again or end all of it. A Slurm job has its folder's name, which may be one that only Slurm
     /// knows; its processes are told the number, and which task of an array they are, that `scancel` takes.
-    fn managed_by(&self, pid: u32, cgroup: &str) -> Option<String> {
-        let manager = Place::manager(cgroup).filter(|manager| self.own_manager.as_ref() != Some(manager))?;
+    fn managed_by(&self, pid: u32, manager: Option<&str>) -> Option<String> {
+        let manager = manager.filter(|manager| self.own_manager.as_deref() != Some(manager))?.to_owned();
         let Some(job) = manager.strip_prefix("slurm:") else { return Some(manager) };
         // A number that differs from the folder's is in an environment inherited from another job.
         let number = self.numeric_variable(pid, "SLURM_JOB_ID").filter(|number| number == job || !is_number(job));

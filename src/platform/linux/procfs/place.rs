@@ -33,15 +33,22 @@ impl Place {
         paths(cgroup).into_iter().find_map(Place::of_path)
     }
 
-    /// Who starts it again or ends all of it, as one word: `slurm:81234`, `service:ollama.service`,
-    /// `user-service:comfy.service`. `None` for containers, which their engines run, but not for a container that
-    /// systemd runs (podman's Quadlet).
+    /// The container of a process, and who starts it again or ends all of it, as one word each: see `container` for the one,
+    /// and for the other `slurm:81234`, `service:ollama.service`, `user-service:comfy.service`. Containers are run by their
+    /// engines, which is not said, but for a container that systemd runs (podman's Quadlet).
+    pub(crate) fn container_and_manager(cgroup: &str) -> (Option<String>, Option<String>) {
+        let found = paths(cgroup).into_iter().find_map(|path| Some((Place::of_path(path)?, path)));
+        let Some((place, path)) = found else { return (None, None) };
+        let manager = match place {
+            Place::Podman(_) => service(&parts(path)).and_then(|service| service.manager_word()),
+            _ => place.manager_word(),
+        };
+        (place.container(), manager)
+    }
+
+    /// The second of these.
     pub(crate) fn manager(cgroup: &str) -> Option<String> {
-        let (place, path) = paths(cgroup).into_iter().find_map(|path| Some((Place::of_path(path)?, path)))?;
-        match place {
-            Place::Podman(_) => service(&parts(path))?.manager_word(),
-            place => place.manager_word(),
-        }
+        Place::container_and_manager(cgroup).1
     }
 
     /// The container as one word, `docker:0123456789ab`, `podman:…`, `kubernetes:POD/…`, `lxc:NAME`, with the id's
