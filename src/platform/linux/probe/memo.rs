@@ -1,13 +1,16 @@
 //! Owns what was read of processes within one refresh, so that it is read once: many have the same ones above them. It may be
 //! older than a stat of the same refresh, so what a process itself runs is read beside its stat. No signal is decided by it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::thread;
 
+use rustix::param::clock_ticks_per_second;
+use rustix::time::{ClockId, clock_gettime};
+
 use crate::platform::linux::procfs::place::Place;
-use crate::platform::linux::procfs::{ProcError, Procfs, Status};
+use crate::platform::linux::procfs::{ProcError, Procfs, Stat, Status};
 
 /// From so many processes on, reading them on two threads takes less time than starting the second one.
 const WORTH_A_THREAD: usize = 24;
@@ -16,6 +19,8 @@ const WORTH_A_THREAD: usize = 24;
 pub(super) struct Memo {
     procfs: Procfs,
     read: RefCell<HashMap<u32, Read>>,
+    /// When this refresh began to read ahead, in clock ticks since boot.
+    read_ahead_at: Cell<Option<u64>>,
 }
 
 /// What was read of a process; `None` where nobody asked yet.
@@ -59,6 +64,14 @@ fn folder(procfs: &Procfs, pid: u32) -> Option<String> {
     procfs.working_directory(pid).ok()?.into_os_string().into_string().ok()
 }
 
+/// By the clock that /proc/PID/stat gives a process's start in (proc(5), field 22).
+fn ticks_since_boot() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    let [seconds, nanoseconds] = [now.tv_sec, now.tv_nsec].map(|part| u64::try_from(part).unwrap_or(0));
+    let per_second = clock_ticks_per_second();
+    seconds.saturating_mul(per_second).saturating_add(nanoseconds.saturating_mul(per_second) / 1_000_000_000)
+}
+
 fn belongs(procfs: &Procfs, pid: u32) -> Belongs {
     let (container, manager) = Place::container_and_manager(&procfs.cgroup(pid).unwrap_or_default());
     Belongs { container, manager }
@@ -66,12 +79,13 @@ fn belongs(procfs: &Procfs, pid: u32) -> Belongs {
 
 impl Memo {
     pub(super) fn new(procfs: Procfs) -> Memo {
-        Memo { procfs, read: RefCell::default() }
+        Memo { procfs, read: RefCell::default(), read_ahead_at: Cell::default() }
     }
 
     /// Ends a refresh.
     pub(super) fn forget(&self) {
         self.read.borrow_mut().clear();
+        self.read_ahead_at.set(None);
     }
 
     /// Reads what will be asked of these new processes, where they are many: half of them on a second thread, since the kernel
@@ -80,6 +94,7 @@ impl Memo {
         if pids.len() < WORTH_A_THREAD {
             return;
         }
+        self.read_ahead_at.set(Some(ticks_since_boot()));
         let (ours, others) = pids.split_at(pids.len() / 2);
         let procfs = &self.procfs;
         let basics = thread::scope(|scope| {
@@ -95,6 +110,13 @@ impl Memo {
             entry.status = Some(status);
             entry.folder = Some(folder.map(Rc::from));
             entry.belongs = Some(Rc::new(belongs));
+        }
+    }
+
+    /// Forgets what was read ahead of a PID that belongs to another process by now: to this one, which started since.
+    pub(super) fn is_held_by(&self, stat: &Stat) {
+        if self.read_ahead_at.get().is_some_and(|began| stat.start_ticks >= began) {
+            self.read.borrow_mut().remove(&stat.pid);
         }
     }
 
@@ -191,5 +213,39 @@ mod tests {
             assert_eq!(read, (pid, pid * 2, format!("/home/{pid}").into()));
             assert_eq!(memo.belongs(pid).manager, Some(format!("service:{pid}.service")));
         }
+    }
+
+    #[test]
+    fn what_was_read_ahead_is_not_said_of_a_process_that_got_the_pid_since() {
+        let root = tempfile::tempdir().unwrap();
+        let pids: Vec<u32> = (70..70 + 25).collect();
+        let put = |pid: u32, uid: u32, start: u64| {
+            let folder = root.path().join(pid.to_string());
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("status"), format!("Tgid: {pid}\nUid: {uid} 0 0 0\n")).unwrap();
+            let stat = format!("{pid} (job) S 1 1 1 0 -1 0 0 0 0 0 3 4 0 0 20 0 1 0 {start} 0");
+            fs::write(folder.join("stat"), stat).unwrap();
+        };
+        pids.iter().for_each(|pid| put(*pid, 1000, 5));
+        let procfs = Procfs::new(root.path());
+        let memo = Memo::new(procfs.clone());
+        memo.read_ahead(&pids);
+        put(70, 0, ticks_since_boot());
+        put(71, 0, 5);
+        let uid = |pid| {
+            memo.is_held_by(&procfs.stat(pid).unwrap());
+            memo.uid(pid).unwrap()
+        };
+        assert_eq!((uid(70), uid(71)), (0, 1000), "71 is the same process");
+    }
+
+    #[test]
+    fn the_clock_is_that_of_the_starts_of_processes() {
+        let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
+        let now = ticks_since_boot();
+        let start = Procfs::default().stat(child.id()).unwrap().start_ticks;
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!((now - 1000..=now).contains(&start), "{start} {now}");
     }
 }

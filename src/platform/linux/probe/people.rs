@@ -315,9 +315,16 @@ impl People {
         self.initial_namespace
     }
 
+    /// Its stat now; what was read ahead of another process of this PID is forgotten.
+    fn stat(&mut self, pid: u32) -> Result<Rc<Stat>, ProcError> {
+        let stat = self.stat_now(pid)?;
+        self.memo.is_held_by(&stat);
+        Ok(stat)
+    }
+
     /// Reads the open file of a process if that still works. If it does not, the process has exited, and its PID may belong
     /// to another one by now.
-    fn stat(&mut self, pid: u32) -> Result<Rc<Stat>, ProcError> {
+    fn stat_now(&mut self, pid: u32) -> Result<Rc<Stat>, ProcError> {
         if let Some(stat) = self.watched.get_mut(&pid).and_then(|watched| watched.stat().ok()) {
             return Ok(stat);
         }
