@@ -150,7 +150,7 @@ pub struct Shown {
     picture: Picture,
     /// Its cells, while one screen after the other is painted whole. Else none are kept.
     cells: Option<Buffer>,
-    /// What the next screen is painted on, of which nothing is shown.
+    /// The cells of the rehearsal, which the first screen is painted on.
     spare: Option<Buffer>,
 }
 
@@ -179,12 +179,10 @@ impl Shown {
             let then = self.cells.take().or_else(|| (!is_blank).then(|| before.painted()));
             let blank = emptied(self.spare.take().unwrap_or_default(), self.picture.area);
             let now = self.cells.insert(self.picture.painted_on(blank));
-            pen.draw(std::iter::once((then.as_ref(), &*now)))?;
-            self.spare = then;
-            return Ok(());
+            return pen.draw(std::iter::once((then.as_ref(), &*now)));
         }
         if !parts.is_empty() {
-            (self.cells, self.spare) = (None, None);
+            self.cells = None;
         }
         let painted: Vec<[Buffer; 2]> = parts
             .into_iter()
@@ -197,7 +195,9 @@ impl Shown {
     /// memory and its code have to be fetched.
     pub fn rehearse(&mut self, picture: &Picture) {
         let painted = picture.painted();
+        // Without escape sequences an old console would be told by calls, which nothing keeps from it.
         let mut pen = Pen::new(io::sink(), true);
+        pen.is_wide(picture.area.width);
         // Writing to nowhere can't fail.
         let _ = pen.draw(std::iter::once((None, &painted)));
         self.spare = Some(painted);

@@ -75,7 +75,7 @@ pub(super) struct Ran<'a> {
     pub is_recent: bool,
 }
 
-/// What a process runs, read after its stat: together they are of one program.
+/// What a process runs, read after its stat: another program is found out at the next refresh.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
     pub command: String,

@@ -1,26 +1,21 @@
 //! Owns what was read of processes within one refresh, so that it is read once: many have the same ones above them. It may be
 //! older than a stat of the same refresh, so what a process itself runs is read beside its stat. No signal is decided by it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::thread;
 
-use rustix::param::clock_ticks_per_second;
-use rustix::time::{ClockId, clock_gettime};
-
 use crate::platform::linux::procfs::place::Place;
-use crate::platform::linux::procfs::{ProcError, Procfs, Stat, Status};
+use crate::platform::linux::procfs::{ProcError, Procfs, Status};
 
-/// From so many processes on, reading them on two threads takes less time than starting the second one.
+/// From so many processes on, a second thread that reads half of them saves more time than its start takes.
 const WORTH_A_THREAD: usize = 24;
 
 #[derive(Debug)]
 pub(super) struct Memo {
     procfs: Procfs,
     read: RefCell<HashMap<u32, Read>>,
-    /// When this refresh began to read ahead, in clock ticks since boot.
-    read_ahead_at: Cell<Option<u64>>,
 }
 
 /// What was read of a process; `None` where nobody asked yet.
@@ -34,7 +29,7 @@ struct Read {
     parent: Option<u32>,
 }
 
-/// What is asked of everybody who is new.
+/// What is asked of everybody who is described.
 #[derive(Debug)]
 struct Basics {
     status: Result<Status, ProcError>,
@@ -51,55 +46,45 @@ pub(super) struct Belongs {
 
 impl Basics {
     fn of(procfs: &Procfs, pid: u32) -> Basics {
-        Basics { status: procfs.status(pid), folder: folder(procfs, pid), belongs: belongs(procfs, pid) }
+        Basics { status: procfs.status(pid), folder: read_folder(procfs, pid), belongs: read_belongs(procfs, pid) }
     }
 }
 
-fn basics(procfs: &Procfs, pids: &[u32]) -> Vec<(u32, Basics)> {
+fn read_basics(procfs: &Procfs, pids: &[u32]) -> Vec<(u32, Basics)> {
     pids.iter().map(|pid| (*pid, Basics::of(procfs, *pid))).collect()
 }
 
 /// Its working directory, where that is text.
-fn folder(procfs: &Procfs, pid: u32) -> Option<String> {
+fn read_folder(procfs: &Procfs, pid: u32) -> Option<String> {
     procfs.working_directory(pid).ok()?.into_os_string().into_string().ok()
 }
 
-/// By the clock that /proc/PID/stat gives a process's start in (proc(5), field 22).
-fn ticks_since_boot() -> u64 {
-    let now = clock_gettime(ClockId::Boottime);
-    let [seconds, nanoseconds] = [now.tv_sec, now.tv_nsec].map(|part| u64::try_from(part).unwrap_or(0));
-    let per_second = clock_ticks_per_second();
-    seconds.saturating_mul(per_second).saturating_add(nanoseconds.saturating_mul(per_second) / 1_000_000_000)
-}
-
-fn belongs(procfs: &Procfs, pid: u32) -> Belongs {
+fn read_belongs(procfs: &Procfs, pid: u32) -> Belongs {
     let (container, manager) = Place::container_and_manager(&procfs.cgroup(pid).unwrap_or_default());
     Belongs { container, manager }
 }
 
 impl Memo {
     pub(super) fn new(procfs: Procfs) -> Memo {
-        Memo { procfs, read: RefCell::default(), read_ahead_at: Cell::default() }
+        Memo { procfs, read: RefCell::default() }
     }
 
     /// Ends a refresh.
     pub(super) fn forget(&self) {
         self.read.borrow_mut().clear();
-        self.read_ahead_at.set(None);
     }
 
-    /// Reads what will be asked of these new processes, where they are many: half of them on a second thread, since the kernel
-    /// makes up each file when it is read, and somebody waits for the first reading.
+    /// Reads what will be asked of these processes, whose stats were just read. Half of many are read on a second thread: the
+    /// kernel makes up each file when it is read, and somebody waits for the first reading.
     pub(super) fn read_ahead(&self, pids: &[u32]) {
         if pids.len() < WORTH_A_THREAD {
             return;
         }
-        self.read_ahead_at.set(Some(ticks_since_boot()));
         let (ours, others) = pids.split_at(pids.len() / 2);
         let procfs = &self.procfs;
         let basics = thread::scope(|scope| {
-            let second = thread::Builder::new().spawn_scoped(scope, || basics(procfs, others));
-            let mut read = basics(procfs, ours);
+            let second = thread::Builder::new().spawn_scoped(scope, || read_basics(procfs, others));
+            let mut read = read_basics(procfs, ours);
             // Who was not read is read when asked for.
             read.extend(second.ok().and_then(|second| second.join().ok()).unwrap_or_default());
             read
@@ -110,13 +95,6 @@ impl Memo {
             entry.status = Some(status);
             entry.folder = Some(folder.map(Rc::from));
             entry.belongs = Some(Rc::new(belongs));
-        }
-    }
-
-    /// Forgets what was read ahead of a PID that belongs to another process by now: to this one, which started since.
-    pub(super) fn is_held_by(&self, stat: &Stat) {
-        if self.read_ahead_at.get().is_some_and(|began| stat.start_ticks >= began) {
-            self.read.borrow_mut().remove(&stat.pid);
         }
     }
 
@@ -139,13 +117,13 @@ impl Memo {
     pub(super) fn folder(&self, pid: u32) -> Option<Rc<str>> {
         let mut read = self.read.borrow_mut();
         let folder = &mut read.entry(pid).or_default().folder;
-        folder.get_or_insert_with(|| self::folder(&self.procfs, pid).map(Rc::from)).clone()
+        folder.get_or_insert_with(|| read_folder(&self.procfs, pid).map(Rc::from)).clone()
     }
 
     pub(super) fn belongs(&self, pid: u32) -> Rc<Belongs> {
         let mut read = self.read.borrow_mut();
         let belongs = &mut read.entry(pid).or_default().belongs;
-        Rc::clone(belongs.get_or_insert_with(|| Rc::new(self::belongs(&self.procfs, pid))))
+        Rc::clone(belongs.get_or_insert_with(|| Rc::new(read_belongs(&self.procfs, pid))))
     }
 
     /// This process and those above it, nearest first, at most so many; none of process 0, which a parent is that is not seen.
@@ -213,39 +191,5 @@ mod tests {
             assert_eq!(read, (pid, pid * 2, format!("/home/{pid}").into()));
             assert_eq!(memo.belongs(pid).manager, Some(format!("service:{pid}.service")));
         }
-    }
-
-    #[test]
-    fn what_was_read_ahead_is_not_said_of_a_process_that_got_the_pid_since() {
-        let root = tempfile::tempdir().unwrap();
-        let pids: Vec<u32> = (70..70 + 25).collect();
-        let put = |pid: u32, uid: u32, start: u64| {
-            let folder = root.path().join(pid.to_string());
-            fs::create_dir_all(&folder).unwrap();
-            fs::write(folder.join("status"), format!("Tgid: {pid}\nUid: {uid} 0 0 0\n")).unwrap();
-            let stat = format!("{pid} (job) S 1 1 1 0 -1 0 0 0 0 0 3 4 0 0 20 0 1 0 {start} 0");
-            fs::write(folder.join("stat"), stat).unwrap();
-        };
-        pids.iter().for_each(|pid| put(*pid, 1000, 5));
-        let procfs = Procfs::new(root.path());
-        let memo = Memo::new(procfs.clone());
-        memo.read_ahead(&pids);
-        put(70, 0, ticks_since_boot());
-        put(71, 0, 5);
-        let uid = |pid| {
-            memo.is_held_by(&procfs.stat(pid).unwrap());
-            memo.uid(pid).unwrap()
-        };
-        assert_eq!((uid(70), uid(71)), (0, 1000), "71 is the same process");
-    }
-
-    #[test]
-    fn the_clock_is_that_of_the_starts_of_processes() {
-        let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
-        let now = ticks_since_boot();
-        let start = Procfs::default().stat(child.id()).unwrap().start_ticks;
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert!((now - 1000..=now).contains(&start), "{start} {now}");
     }
 }

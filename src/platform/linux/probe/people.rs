@@ -124,7 +124,10 @@ pub(super) struct People {
     shown: HashMap<(u32, u32), Shown>,
     /// The stats that this refresh has read of those who were described.
     stats: HashMap<u32, Rc<Stat>>,
-    /// The arguments that it has read after those stats.
+    /// Stats that were read ahead for it.
+    stats_ahead: HashMap<u32, Rc<Stat>>,
+    is_first_refresh: bool,
+    /// The arguments that it has read after the stats of those who were described.
     arguments_after_stat: HashMap<u32, Rc<[String]>>,
     /// Who was described lately.
     described: HashMap<u32, Described>,
@@ -150,6 +153,8 @@ impl People {
             nobody: Arc::new(unknown(0, ProcError::Gone)),
             shown: HashMap::new(),
             stats: HashMap::new(),
+            stats_ahead: HashMap::new(),
+            is_first_refresh: true,
             arguments_after_stat: HashMap::new(),
             described: HashMap::new(),
             watched: HashMap::new(),
@@ -160,10 +165,19 @@ impl People {
         }
     }
 
-    /// Prepares for looking these up, of which the same one may come several times.
-    pub(super) fn read_ahead(&self, pids: impl Iterator<Item = u32>) {
-        let new: BTreeSet<u32> = pids.filter(|pid| !self.described.contains_key(pid)).collect();
-        self.memo.read_ahead(&Vec::from_iter(new));
+    /// Prepares for looking these up at the first refresh, which somebody waits for. The same PID may come several times.
+    pub(super) fn read_ahead(&mut self, pids: impl Iterator<Item = u32>) {
+        if !std::mem::take(&mut self.is_first_refresh) {
+            return;
+        }
+        for pid in pids.collect::<BTreeSet<u32>>() {
+            // All else is read after the stat, as of others: what was another process or another program then is found out at
+            // the next refresh.
+            if let Ok(stat) = self.stat(pid) {
+                self.stats_ahead.insert(pid, stat);
+            }
+        }
+        self.memo.read_ahead(&Vec::from_iter(self.stats_ahead.keys().copied()));
     }
 
     /// Who this PID is that a GPU with this device file's number lists, looked up once a refresh.
@@ -263,6 +277,7 @@ impl People {
         self.current.clear();
         self.seen.clear();
         self.stats.clear();
+        self.stats_ahead.clear();
         self.arguments_after_stat.clear();
         self.memo.forget();
     }
@@ -288,7 +303,7 @@ impl People {
         let surely_same = stat.image.is_some()
             && before.as_ref().is_some_and(|before| before.is_recent && before.stat.image == stat.image);
         let (command, arguments) = match person {
-            Some(person) => (Cow::Borrowed(text(&person.command)), None),
+            Some(person) => (Cow::Borrowed(text(&person.command)), self.arguments_after_stat.get(&pid).map(Rc::clone)),
             None if surely_same => return Some((stat, None)),
             None => {
                 let arguments = self.arguments(pid);
@@ -298,7 +313,7 @@ impl People {
         if before.is_some_and(|before| before.command == command) {
             return Some((stat, None));
         }
-        let arguments = arguments.or_else(|| self.arguments_after_stat.get(&pid).map(Rc::clone));
+        // Who was described at an earlier refresh runs the same still, as far as its stat can tell.
         let arguments = arguments.or_else(|| self.arguments(pid).ok().map(Rc::from)).unwrap_or_default();
         Some((stat, Some(Runs { command: command.into_owned(), arguments })))
     }
@@ -315,16 +330,9 @@ impl People {
         self.initial_namespace
     }
 
-    /// Its stat now; what was read ahead of another process of this PID is forgotten.
-    fn stat(&mut self, pid: u32) -> Result<Rc<Stat>, ProcError> {
-        let stat = self.stat_now(pid)?;
-        self.memo.is_held_by(&stat);
-        Ok(stat)
-    }
-
     /// Reads the open file of a process if that still works. If it does not, the process has exited, and its PID may belong
     /// to another one by now.
-    fn stat_now(&mut self, pid: u32) -> Result<Rc<Stat>, ProcError> {
+    fn stat(&mut self, pid: u32) -> Result<Rc<Stat>, ProcError> {
         if let Some(stat) = self.watched.get_mut(&pid).and_then(|watched| watched.stat().ok()) {
             return Ok(stat);
         }
@@ -358,7 +366,10 @@ impl People {
         let person = self.known(&stat).unwrap_or_else(|| {
             let arguments = self.arguments(stat.pid);
             let person = Arc::new(self.described_by(&stat, &arguments));
-            self.arguments_after_stat.extend(arguments.ok().map(|arguments| (stat.pid, Rc::from(arguments))));
+            match arguments {
+                Ok(arguments) => self.arguments_after_stat.insert(stat.pid, arguments.into()),
+                Err(_) => self.arguments_after_stat.remove(&stat.pid),
+            };
             let before = self.described.get(&stat.pid).filter(|before| before.is_of(&stat));
             let titles_itself =
                 before.is_some_and(|before| before.titles_itself || before.person.command != person.command);
@@ -438,7 +449,10 @@ impl People {
         if pid <= 1 || i32::try_from(pid).is_err() {
             return Err(ProcError::Gone);
         }
-        let stat = self.stat(pid)?;
+        let stat = match self.stats_ahead.remove(&pid) {
+            Some(stat) => stat,
+            None => self.stat(pid)?,
+        };
         let known = self.described.get(&pid).is_some_and(|known| known.stat.start_ticks == stat.start_ticks);
         if !known && (stat.is_kernel_thread() || self.memo.status(pid)?.thread_group != pid) {
             return Err(ProcError::Gone);
@@ -852,6 +866,26 @@ mod tests {
         assert_eq!(runs(&mut people), described, "who was described before it became another program");
         people.end_refresh();
         assert_eq!(runs(&mut people), then);
+    }
+
+    #[test]
+    fn who_gets_a_pid_after_it_was_read_ahead_is_shown_as_whoever_it_is_from_the_next_refresh_on() {
+        let root = tempfile::tempdir().unwrap();
+        for pid in 70..100 {
+            process(root.path(), pid, 9, 0, pid, "/dev/nvidia0");
+        }
+        let mut people = people(root.path(), HOST);
+        people.read_ahead((70..100).chain(70..100));
+        process(root.path(), 70, 10, 0, 70, "/dev/nvidia0");
+        fs::write(root.path().join("70/status"), "Tgid: 70\nUid: 8 8 8 8\n").unwrap();
+        let seen = |people: &mut People, pid: u32| {
+            let person = people.look(pid, Some(0));
+            (person.start_ticks.value(), person.uid.value())
+        };
+        assert_eq!((seen(&mut people, 70), seen(&mut people, 99)), ((Some(9), Some(0)), (Some(9), Some(0))));
+        people.end_refresh();
+        people.read_ahead(70..100);
+        assert_eq!((seen(&mut people, 70), seen(&mut people, 99)), ((Some(10), Some(8)), (Some(9), Some(0))));
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl Place {
         (place.container(), manager)
     }
 
-    /// The second of these.
+    /// Who starts it again or ends all of it, as `container_and_manager` says it.
     pub(crate) fn manager(cgroup: &str) -> Option<String> {
         Place::container_and_manager(cgroup).1
     }
