@@ -195,7 +195,7 @@ impl Shown {
     /// memory and its code have to be fetched.
     pub fn rehearse(&mut self, picture: &Picture) {
         let painted = picture.painted();
-        // Without escape sequences an old console would be told by calls, which nothing keeps from it.
+        // With escape sequences on every system: without them an old console of Windows is drawn on by calls, not by what is written.
         let mut pen = Pen::new(io::sink(), true);
         pen.is_wide(picture.area.width);
         // Writing to nowhere can't fail.

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::thread;
 
-use crate::platform::linux::procfs::place::Place;
+use crate::platform::linux::procfs::place::Belongs;
 use crate::platform::linux::procfs::{ProcError, Procfs, Status};
 
 /// From so many processes on, a second thread that reads half of them saves more time than its start takes.
@@ -37,13 +37,6 @@ struct Basics {
     belongs: Belongs,
 }
 
-/// Where a process belongs, by its control groups.
-#[derive(Debug, PartialEq)]
-pub(super) struct Belongs {
-    pub container: Option<String>,
-    pub manager: Option<String>,
-}
-
 impl Basics {
     fn of(procfs: &Procfs, pid: u32) -> Basics {
         Basics { status: procfs.status(pid), folder: read_folder(procfs, pid), belongs: read_belongs(procfs, pid) }
@@ -60,8 +53,7 @@ fn read_folder(procfs: &Procfs, pid: u32) -> Option<String> {
 }
 
 fn read_belongs(procfs: &Procfs, pid: u32) -> Belongs {
-    let (container, manager) = Place::container_and_manager(&procfs.cgroup(pid).unwrap_or_default());
-    Belongs { container, manager }
+    Belongs::of(&procfs.cgroup(pid).unwrap_or_default())
 }
 
 impl Memo {

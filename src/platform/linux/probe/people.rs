@@ -14,7 +14,7 @@ use crate::gpu::recognise::{self, Traits, recognise};
 use crate::gpu::{Device, GpuProcess, Reading};
 use crate::platform::linux::probe::source::Whose;
 use crate::platform::linux::procfs::machine::BootClock;
-use crate::platform::linux::procfs::place::Place;
+use crate::platform::linux::procfs::place::Belongs;
 use crate::platform::linux::procfs::{OpenCards, ProcError, Procfs, Stat, Watched, command_line};
 use crate::platform::unix::users::Users;
 
@@ -124,10 +124,10 @@ pub(super) struct People {
     shown: HashMap<(u32, u32), Shown>,
     /// The stats that this refresh has read of those who were described.
     stats: HashMap<u32, Rc<Stat>>,
-    /// Stats that were read ahead for it.
+    /// Stats that the first refresh has read ahead, until they are asked for.
     stats_ahead: HashMap<u32, Rc<Stat>>,
     is_first_refresh: bool,
-    /// The arguments that it has read after the stats of those who were described.
+    /// The arguments that this refresh has read, after their stats, of those who were described.
     arguments_after_stat: HashMap<u32, Rc<[String]>>,
     /// Who was described lately.
     described: HashMap<u32, Described>,
@@ -146,7 +146,7 @@ impl People {
             users: Users::read(),
             clock: procfs.boot_clock(),
             initial_namespace: procfs.in_initial_pid_namespace(),
-            own_manager: procfs.own_cgroup().and_then(|text| Place::manager(&text)),
+            own_manager: procfs.own_cgroup().and_then(|text| Belongs::of(&text).manager),
             listed_before: HashMap::new(),
             current: HashMap::new(),
             seen: HashMap::new(),
@@ -885,7 +885,10 @@ mod tests {
         assert_eq!((seen(&mut people, 70), seen(&mut people, 99)), ((Some(9), Some(0)), (Some(9), Some(0))));
         people.end_refresh();
         people.read_ahead(70..100);
-        assert_eq!((seen(&mut people, 70), seen(&mut people, 99)), ((Some(10), Some(8)), (Some(9), Some(0))));
+        process(root.path(), 70, 11, 0, 70, "/dev/nvidia0");
+        fs::write(root.path().join("70/status"), "Tgid: 70\nUid: 8 8 8 8\n").unwrap();
+        assert_eq!(seen(&mut people, 70), (Some(11), Some(8)), "only the first refresh reads ahead");
+        assert_eq!(seen(&mut people, 99), (Some(9), Some(0)));
     }
 
     #[test]

@@ -27,28 +27,33 @@ pub(crate) enum Place {
     UserService(String),
 }
 
-impl Place {
-    /// Reads the text of /proc/PID/cgroup; `None` where it names none of these.
-    pub(crate) fn parse(cgroup: &str) -> Option<Place> {
-        paths(cgroup).into_iter().find_map(Place::of_path)
-    }
+/// Where a process belongs, as one word each.
+#[derive(Debug, Default)]
+pub(crate) struct Belongs {
+    /// See `Place::container`.
+    pub container: Option<String>,
+    /// Who starts it again or ends all of it: `slurm:81234`, `service:ollama.service`, `user-service:comfy.service`. `None` for
+    /// containers, which their engines run, but not for a container that systemd runs (podman's Quadlet).
+    pub manager: Option<String>,
+}
 
-    /// The container of a process, and who starts it again or ends all of it, as one word each: see `container` for the one,
-    /// and for the other `slurm:81234`, `service:ollama.service`, `user-service:comfy.service`. Containers are run by their
-    /// engines, which is not said, but for a container that systemd runs (podman's Quadlet).
-    pub(crate) fn container_and_manager(cgroup: &str) -> (Option<String>, Option<String>) {
+impl Belongs {
+    /// Reads the text of /proc/PID/cgroup.
+    pub(crate) fn of(cgroup: &str) -> Belongs {
         let found = paths(cgroup).into_iter().find_map(|path| Some((Place::of_path(path)?, path)));
-        let Some((place, path)) = found else { return (None, None) };
+        let Some((place, path)) = found else { return Belongs::default() };
         let manager = match place {
             Place::Podman(_) => service(&parts(path)).and_then(|service| service.manager_word()),
             _ => place.manager_word(),
         };
-        (place.container(), manager)
+        Belongs { container: place.container(), manager }
     }
+}
 
-    /// Who starts it again or ends all of it, as `container_and_manager` says it.
-    pub(crate) fn manager(cgroup: &str) -> Option<String> {
-        Place::container_and_manager(cgroup).1
+impl Place {
+    /// Reads the text of /proc/PID/cgroup; `None` where it names none of these.
+    pub(crate) fn parse(cgroup: &str) -> Option<Place> {
+        paths(cgroup).into_iter().find_map(Place::of_path)
     }
 
     /// The container as one word, `docker:0123456789ab`, `podman:…`, `kubernetes:POD/…`, `lxc:NAME`, with the id's
@@ -190,7 +195,7 @@ fn is_id(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::Place;
+    use super::{Belongs, Place};
 
     const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
     const POD: &str = "b1946ac9-2492-4d23-9c6c-0d2b6f1c3a55";
@@ -243,7 +248,7 @@ mod tests {
             ("0::/system.slice/ollama.service/libpod-payload-ID", "service:ollama.service"),
         ];
         for (lines, expected) in cases {
-            assert_eq!(Place::manager(&lines.replace("ID", ID)).as_deref(), Some(expected), "{lines}");
+            assert_eq!(Belongs::of(&lines.replace("ID", ID)).manager.as_deref(), Some(expected), "{lines}");
         }
     }
 
@@ -270,7 +275,7 @@ mod tests {
             "0::/lxc.payload.dev/system.slice/ollama.service".to_owned(),
         ];
         for lines in cases {
-            assert_eq!(Place::manager(&lines.replace("ID", ID)), None, "{lines}");
+            assert_eq!(Belongs::of(&lines.replace("ID", ID)).manager, None, "{lines}");
         }
         let hybrid = "0::/system.slice/containerd.service\n1:name=systemd:/docker/ID";
         assert_eq!(container(hybrid).as_deref(), Some("docker:0123456789ab"));
