@@ -66,6 +66,10 @@ const BURST_TIME: Duration = Duration::from_millis(133);
 /// The first frame waits so long for the first reading, which mostly comes sooner: nobody sees an empty screen by then.
 const FIRST_FRAME: Duration = Duration::from_millis(25);
 
+/// Failed logs are looked for so long after the first frame: the programs that this starts would hold up a busy machine's
+/// terminal before it shows the frame.
+const LOOKS_AROUND_AFTER: Duration = Duration::from_millis(50);
+
 /// After so many readings a session has done all that it does each second: after 10 s processes are seen to be idle.
 const READINGS_OF_THE_START: u64 = 12;
 
@@ -173,7 +177,7 @@ pub fn run(start: Start) -> io::Result<Option<i32>> {
         outside: &mut outside,
         clock,
         is_dirty: true,
-        is_drawn: false,
+        drawn_first: None,
         looks_around,
         runner: start.runner,
         lent,
@@ -256,9 +260,9 @@ struct Session<'a> {
     clock: Clock,
     /// True if the screen does not show the model as it is now.
     is_dirty: bool,
-    /// Something was drawn already.
-    is_drawn: bool,
-    /// Failed logs are looked for once something was drawn: for that another program starts.
+    /// When something was drawn for the first time.
+    drawn_first: Option<Duration>,
+    /// Failed logs are still to be looked for.
     looks_around: bool,
     runner: Runner,
     /// Whether a command has the terminal, so that nothing is drawn or taken for a key.
@@ -279,7 +283,7 @@ impl Session<'_> {
         loop {
             let can_draw = self.is_dirty && !self.lent.is_lent();
             let frame = can_draw.then_some(self.due(frames[0]));
-            let due = self.model.wakes_at().into_iter().chain(frame).min();
+            let due = self.model.wakes_at().into_iter().chain(frame).chain(self.looks_around_at()).min();
             let wait = due.map(|due| due.saturating_sub(self.clock.elapsed()));
             let mut next = next_wake(queue, wait);
             if next.is_none() {
@@ -298,19 +302,24 @@ impl Session<'_> {
                 self.draw()?;
                 frames.rotate_left(1);
                 frames[BURST - 1] = self.clock.elapsed() + BURST_TIME;
-                if std::mem::take(&mut self.looks_around) {
-                    let look = look_around(self.model);
-                    self.outside.act(look);
-                    self.is_dirty = true;
-                }
                 self.end_start();
+            }
+            if self.looks_around_at().is_some_and(|due| due <= self.clock.elapsed()) {
+                self.looks_around = false;
+                let look = look_around(self.model);
+                self.outside.act(look);
+                self.is_dirty = true;
             }
         }
     }
 
+    fn looks_around_at(&self) -> Option<Duration> {
+        if self.looks_around { self.drawn_first.map(|drawn| drawn + LOOKS_AROUND_AFTER) } else { None }
+    }
+
     /// When a frame may be drawn, of which the latest ones allow it from `frame` on.
     fn due(&self, frame: Duration) -> Duration {
-        if self.readings == 0 && !self.is_drawn { FIRST_FRAME } else { frame }
+        if self.readings == 0 && self.drawn_first.is_none() { FIRST_FRAME } else { frame }
     }
 
     fn draw(&mut self) -> io::Result<()> {
@@ -319,7 +328,8 @@ impl Session<'_> {
         log::trace!("drawn in {:?}", self.clock.elapsed().saturating_sub(began));
         // A person can only answer what they have seen, so questions take answers from now on.
         update(self.model, Msg::Drawn(shown), &self.clock.now());
-        (self.is_dirty, self.is_drawn) = (false, true);
+        self.is_dirty = false;
+        self.drawn_first.get_or_insert(self.clock.elapsed());
         Ok(())
     }
 

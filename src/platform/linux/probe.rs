@@ -2,6 +2,7 @@
 //! `oomdoctor sample`). Runs in a process of its own, since a driver call may hang for ever.
 //! Knows nothing of the screen, of logs or of what the readings are for.
 
+mod ahead;
 pub mod drm;
 mod holders;
 mod kin;

@@ -15,8 +15,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use crate::gpu::{ProcessKey, Reading};
 
@@ -416,21 +416,21 @@ pub struct Watched {
     stat: File,
     command: File,
     /// What was read last, and what it says: of a process that sleeps it stays the same.
-    latest: Option<(Box<[u8]>, Rc<Stat>)>,
+    latest: Option<(Box<[u8]>, Arc<Stat>)>,
 }
 
 impl Watched {
     /// As [`Procfs::stat`], and the very same as before where nothing changed; an error once the process has exited.
-    pub fn stat(&mut self) -> Result<Rc<Stat>, ProcError> {
+    pub fn stat(&mut self) -> Result<Arc<Stat>, ProcError> {
         let mut bytes = [0; COMMAND_BYTES];
         let text = again(&self.stat, &mut bytes)?;
         if let Some((before, stat)) = &self.latest
             && **before == *text
         {
-            return Ok(Rc::clone(stat));
+            return Ok(Arc::clone(stat));
         }
-        let stat = Rc::new(Stat::parse(self.pid, text)?);
-        self.latest = Some((text.into(), Rc::clone(&stat)));
+        let stat = Arc::new(Stat::parse(self.pid, text)?);
+        self.latest = Some((text.into(), Arc::clone(&stat)));
         Ok(stat)
     }
 

@@ -1,7 +1,6 @@
 //! Owns how cells become bytes: over a slow line every one of them is waited for. Attributes and colors change in one
 //! sequence that holds only what changes, and of the ways to a place the shortest is taken.
 
-use std::fmt::Write as _;
 use std::io;
 
 use crossterm::style::Colored;
@@ -161,7 +160,9 @@ impl Frame {
             let least = if rest.peek().is_some() { LEAST_JUMPED } else { LEAST_ERASED };
             if count >= least {
                 self.change_to(PLAIN);
-                let _ = write!(self.written, "\x1b[{count}X");
+                self.written.push_str("\x1b[");
+                push_number(&mut self.written, count.into());
+                self.written.push('X');
             } else {
                 (x..x + count).for_each(|x| self.put(row, x));
             }
@@ -174,18 +175,23 @@ impl Frame {
         if y != row.y || from >= to {
             return;
         }
-        let cells: Option<Vec<&Cell>> = (from..to).map(|x| row.cells.cell((x, row.y))).collect();
-        let Some(cells) = cells else { return };
-        let jump = way_to(self.at, (to, y)).len();
-        let is_plain = cells.iter().all(|cell| width(cell) == 1 && self.can_write(cell, row.has_colors));
-        if is_plain && cells.iter().map(|cell| cell.symbol().len()).sum::<usize>() <= jump {
+        let jump = "\x1b[G".len() + 1 + (to + 1).checked_ilog10().unwrap_or(0) as usize;
+        let gap = (from..to).take(jump + 1).map(|x| self.plain_length(row, x));
+        let length = gap.sum::<Option<usize>>();
+        if length.is_some_and(|length| length <= jump) {
             (from..to).for_each(|x| self.put(row, x));
         }
     }
 
+    /// The bytes of a cell that can be written without a word about its style, and is of one column.
+    fn plain_length(&self, row: &Row<'_>, x: u16) -> Option<usize> {
+        let cell = row.cells.cell((x, row.y))?;
+        (width(cell) == 1 && self.can_write(cell, row.has_colors)).then(|| cell.symbol().len())
+    }
+
     fn go_to(&mut self, x: u16, y: u16) {
         if self.at != Some((Some(x), y)) {
-            self.written.push_str(&way_to(self.at, (x, y)));
+            push_way(&mut self.written, self.at, (x, y));
             self.at = Some((Some(x), y));
         }
     }
@@ -216,9 +222,8 @@ impl Frame {
         if self.ink == ink {
             return;
         }
-        let (by_parts, anew) = (sequence(self.ink, ink, ""), sequence(PLAIN, ink, "0"));
-        let anew = if ink == PLAIN { "\x1b[m".to_owned() } else { anew };
-        self.written.push_str(if anew.len() < by_parts.len() { &anew } else { &by_parts });
+        let before = self.ink;
+        push_shorter(&mut self.written, |text| push_change(text, before, ink), |text| push_style(text, ink));
         self.ink = ink;
     }
 }
@@ -251,70 +256,146 @@ fn ink_of(cell: &Cell, has_colors: bool) -> Ink {
     Ink { fg, bg, modifier: cell.modifier }
 }
 
-/// The shortest way to a place. Within a row it names the column: a distance would be wrong behind a character of
-/// doubtful width.
-fn way_to(from: Option<(Option<u16>, u16)>, (x, y): (u16, u16)) -> String {
-    let column = if x == 0 { "\r".to_owned() } else { format!("\x1b[{}G", x + 1) };
-    let anywhere = if x == 0 { format!("\x1b[{}H", y + 1) } else { format!("\x1b[{};{}H", y + 1, x + 1) };
-    let by_lines = match from {
-        Some((_, row)) if row == y => column,
-        Some((_, row)) if row < y => {
-            let lines = "\r\n".repeat(usize::from(y - row));
-            if x == 0 { lines } else { lines + &column }
-        }
-        _ => return anywhere,
-    };
-    if by_lines.len() < anywhere.len() { by_lines } else { anywhere }
+// A screen takes a thousand sequences, so each is written where it is sent from: none takes memory of its own.
+
+/// Appends the shorter of two sequences that mean the same; of two as long, the first.
+fn push_shorter(text: &mut String, first: impl FnOnce(&mut String), second: impl FnOnce(&mut String)) {
+    let start = text.len();
+    first(text);
+    let middle = text.len();
+    second(text);
+    if text.len() - middle < middle - start {
+        text.drain(start..middle);
+    } else {
+        text.truncate(middle);
+    }
 }
 
-/// The sequence from one style to another; `first` stands before its numbers.
-fn sequence(from: Ink, to: Ink, first: &str) -> String {
-    let mut numbers: Vec<String> = if first.is_empty() { Vec::new() } else { vec![first.to_owned()] };
+/// Appends the shortest way to a place. Within a row it names the column: a distance would be wrong behind a character of
+/// doubtful width.
+fn push_way(text: &mut String, from: Option<(Option<u16>, u16)>, (x, y): (u16, u16)) {
+    match from {
+        Some((_, row)) if row <= y => {
+            push_shorter(text, |text| push_place(text, x, y), |text| push_way_down(text, y - row, x));
+        }
+        _ => push_place(text, x, y),
+    }
+}
+
+fn push_place(text: &mut String, x: u16, y: u16) {
+    text.push_str("\x1b[");
+    push_number(text, u32::from(y) + 1);
+    if x > 0 {
+        text.push(';');
+        push_number(text, u32::from(x) + 1);
+    }
+    text.push('H');
+}
+
+fn push_way_down(text: &mut String, lines: u16, x: u16) {
+    (0..lines).for_each(|_| text.push_str("\r\n"));
+    if x > 0 {
+        text.push_str("\x1b[");
+        push_number(text, u32::from(x) + 1);
+        text.push('G');
+    } else if lines == 0 {
+        text.push('\r');
+    }
+}
+
+/// Appends the sequence from one style to another.
+fn push_change(text: &mut String, from: Ink, to: Ink) {
+    text.push_str("\x1b[");
     let mut kept = from.modifier;
     for (attribute, _, off) in ATTRIBUTES {
         let goes = from.modifier.contains(attribute) && !to.modifier.contains(attribute);
         if goes && kept.contains(attribute) {
-            numbers.push(off.to_string());
+            push_part(text, off.into());
             // What the same number turns off has to be turned on again.
             ATTRIBUTES.iter().filter(|(.., other)| *other == off).for_each(|(other, ..)| kept.remove(*other));
         }
     }
-    let on = ATTRIBUTES.iter().filter(|(attribute, ..)| to.modifier.contains(*attribute) && !kept.contains(*attribute));
-    numbers.extend(on.map(|(_, on, _)| on.to_string()));
-    if from.fg != to.fg {
-        numbers.push(color(to.fg, 30));
-    }
-    if from.bg != to.bg {
-        numbers.push(color(to.bg, 40));
-    }
-    format!("\x1b[{}m", numbers.join(";"))
+    push_parts_that_turn_on(text, to.modifier.difference(kept));
+    push_colors(text, from, to);
+    end_style(text);
 }
 
-/// A color as a number, from 30 on of characters and from 40 on of what is behind them.
-fn color(color: Color, base: u8) -> String {
-    let named = |at: u8| (base + at).to_string();
-    let bright = |at: u8| (base + 60 + at).to_string();
-    match color {
-        Color::Reset => named(9),
-        Color::Black => named(0),
-        Color::Red => named(1),
-        Color::Green => named(2),
-        Color::Yellow => named(3),
-        Color::Blue => named(4),
-        Color::Magenta => named(5),
-        Color::Cyan => named(6),
-        Color::Gray => named(7),
-        Color::DarkGray => bright(0),
-        Color::LightRed => bright(1),
-        Color::LightGreen => bright(2),
-        Color::LightYellow => bright(3),
-        Color::LightBlue => bright(4),
-        Color::LightMagenta => bright(5),
-        Color::LightCyan => bright(6),
-        Color::White => bright(7),
-        Color::Indexed(index) => format!("{};5;{index}", base + 8),
-        Color::Rgb(red, green, blue) => format!("{};2;{red};{green};{blue}", base + 8),
+/// Appends the sequence to a style from any other.
+fn push_style(text: &mut String, to: Ink) {
+    text.push_str("\x1b[");
+    if to != PLAIN {
+        push_part(text, 0);
     }
+    push_parts_that_turn_on(text, to.modifier);
+    push_colors(text, PLAIN, to);
+    end_style(text);
+}
+
+fn push_parts_that_turn_on(text: &mut String, attributes: Modifier) {
+    for (attribute, on, _) in ATTRIBUTES {
+        if attributes.contains(attribute) {
+            push_part(text, on.into());
+        }
+    }
+}
+
+fn push_colors(text: &mut String, from: Ink, to: Ink) {
+    for (before, now, base) in [(from.fg, to.fg, 30), (from.bg, to.bg, 40)] {
+        if before != now {
+            push_color(text, now, base);
+        }
+    }
+}
+
+/// Appends a color, by numbers from 30 on of characters and from 40 on of what is behind them.
+fn push_color(text: &mut String, color: Color, base: u32) {
+    let number = match color {
+        Color::Reset => 9,
+        Color::Black => 0,
+        Color::Red => 1,
+        Color::Green => 2,
+        Color::Yellow => 3,
+        Color::Blue => 4,
+        Color::Magenta => 5,
+        Color::Cyan => 6,
+        Color::Gray => 7,
+        Color::DarkGray => 60,
+        Color::LightRed => 61,
+        Color::LightGreen => 62,
+        Color::LightYellow => 63,
+        Color::LightBlue => 64,
+        Color::LightMagenta => 65,
+        Color::LightCyan => 66,
+        Color::White => 67,
+        Color::Indexed(_) | Color::Rgb(..) => 8,
+    };
+    push_part(text, base + number);
+    match color {
+        Color::Indexed(index) => [5, index].into_iter().for_each(|part| push_part(text, part.into())),
+        Color::Rgb(red, green, blue) => [2, red, green, blue].into_iter().for_each(|part| push_part(text, part.into())),
+        _ => {}
+    }
+}
+
+/// Appends one of the numbers of a style.
+fn push_part(text: &mut String, number: u32) {
+    push_number(text, number);
+    text.push(';');
+}
+
+/// Ends the numbers of a style.
+fn end_style(text: &mut String) {
+    if text.ends_with(';') {
+        text.pop();
+    }
+    text.push('m');
+}
+
+fn push_number(text: &mut String, number: u32) {
+    if number >= 10 {
+        push_number(text, number / 10);
+    }
+    text.extend(char::from_digit(number % 10, 10));
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::memo::Memo;
 use super::people::{LOOK_AGAIN, READ_TITLE_AGAIN};
@@ -20,13 +21,13 @@ pub(super) struct Groups {
     /// Of each member the topmost of its group, by PID.
     pub leaders: BTreeMap<u32, ProcessKey>,
     /// Members that use no GPU themselves.
-    pub launchers: Vec<Rc<Stat>>,
+    pub launchers: Vec<Arc<Stat>>,
 }
 
 /// A process as far as kinship needs it.
 #[derive(Debug)]
 struct Relative {
-    stat: Rc<Stat>,
+    stat: Arc<Stat>,
     command: String,
     uid: Option<u32>,
     arguments: Rc<[String]>,
@@ -42,7 +43,7 @@ struct Relative {
 }
 
 impl Relative {
-    fn of(memo: &Memo, stat: Rc<Stat>, runs: Runs, number: u64) -> Relative {
+    fn of(memo: &Memo, stat: Arc<Stat>, runs: Runs, number: u64) -> Relative {
         let (folder, uid) = (memo.folder(stat.pid), memo.uid(stat.pid).ok());
         let Runs { command, arguments } = runs;
         Relative { uid, arguments, folder, stat, command, age: 0, is_fresh: true, number, bond: None }
@@ -83,7 +84,7 @@ pub(super) struct Runs {
 }
 
 /// Which process a PID is now, and what it runs; none where that is what it ran before.
-type Running<'a> = &'a mut dyn FnMut(u32, Option<Ran<'_>>) -> Option<(Rc<Stat>, Option<Runs>)>;
+type Running<'a> = &'a mut dyn FnMut(u32, Option<Ran<'_>>) -> Option<(Arc<Stat>, Option<Runs>)>;
 
 impl Families {
     /// Groups those that use a GPU; the flag says whether it computes there or only draws.
@@ -148,7 +149,7 @@ fn groups(look: &mut Look<'_>, users: &BTreeMap<u32, bool>) -> Groups {
         for pid in members {
             found.leaders.insert(pid, leader);
             if !users.contains_key(&pid) {
-                found.launchers.extend(look.known.get(&pid).map(|relative| Rc::clone(&relative.stat)));
+                found.launchers.extend(look.known.get(&pid).map(|relative| Arc::clone(&relative.stat)));
             }
         }
     }
@@ -213,7 +214,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    use std::rc::Rc;
+    use std::sync::Arc;
 
     use super::{Families, Memo, Ran, Runs};
     use crate::platform::linux::procfs::{ProcError, Procfs};
@@ -238,7 +239,7 @@ mod tests {
         let users: BTreeMap<u32, bool> = users.iter().map(|pid| (*pid, true)).collect();
         let procfs = Procfs::new(root);
         let mut running =
-            |pid, _: Option<Ran<'_>>| Some((Rc::new(procfs.stat(pid).ok()?), Some(runs(&procfs, pid).ok()?)));
+            |pid, _: Option<Ran<'_>>| Some((Arc::new(procfs.stat(pid).ok()?), Some(runs(&procfs, pid).ok()?)));
         let found = Families::default().groups(&Memo::new(procfs.clone()), &mut running, &users);
         let leaders = found.leaders.into_iter().map(|(pid, leader)| (pid, leader.pid)).collect();
         (leaders, found.launchers.into_iter().map(|stat| stat.pid).collect())
@@ -270,7 +271,7 @@ mod tests {
             let mut running = |pid, before: Option<Ran<'_>>| {
                 let (stat, runs) = (procfs.stat(pid).ok()?, runs(&procfs, pid).ok()?);
                 let is_same = before.is_some_and(|before| before.command == runs.command);
-                Some((Rc::new(stat), if is_same { None } else { Some(runs) }))
+                Some((Arc::new(stat), if is_same { None } else { Some(runs) }))
             };
             families.groups(&Memo::new(procfs.clone()), &mut running, &users).leaders.len()
         };

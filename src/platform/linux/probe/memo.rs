@@ -4,13 +4,9 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::thread;
 
 use crate::platform::linux::procfs::place::Belongs;
 use crate::platform::linux::procfs::{ProcError, Procfs, Status};
-
-/// From so many processes on, a second thread that reads half of them saves more time than its start takes.
-const WORTH_A_THREAD: usize = 24;
 
 #[derive(Debug)]
 pub(super) struct Memo {
@@ -31,20 +27,16 @@ struct Read {
 
 /// What is asked of everybody who is described.
 #[derive(Debug)]
-struct Basics {
-    status: Result<Status, ProcError>,
-    folder: Option<String>,
-    belongs: Belongs,
+pub(super) struct Basics {
+    pub status: Result<Status, ProcError>,
+    pub folder: Option<String>,
+    pub belongs: Belongs,
 }
 
 impl Basics {
-    fn of(procfs: &Procfs, pid: u32) -> Basics {
+    pub(super) fn of(procfs: &Procfs, pid: u32) -> Basics {
         Basics { status: procfs.status(pid), folder: read_folder(procfs, pid), belongs: read_belongs(procfs, pid) }
     }
-}
-
-fn read_basics(procfs: &Procfs, pids: &[u32]) -> Vec<(u32, Basics)> {
-    pids.iter().map(|pid| (*pid, Basics::of(procfs, *pid))).collect()
 }
 
 /// Its working directory, where that is text.
@@ -66,28 +58,13 @@ impl Memo {
         self.read.borrow_mut().clear();
     }
 
-    /// Reads what will be asked of these processes, whose stats were just read. Half of many are read on a second thread: the
-    /// kernel makes up each file when it is read, and somebody waits for the first reading.
-    pub(super) fn read_ahead(&self, pids: &[u32]) {
-        if pids.len() < WORTH_A_THREAD {
-            return;
-        }
-        let (ours, others) = pids.split_at(pids.len() / 2);
-        let procfs = &self.procfs;
-        let basics = thread::scope(|scope| {
-            let second = thread::Builder::new().spawn_scoped(scope, || read_basics(procfs, others));
-            let mut read = read_basics(procfs, ours);
-            // Who was not read is read when asked for.
-            read.extend(second.ok().and_then(|second| second.join().ok()).unwrap_or_default());
-            read
-        });
+    /// Takes over what was read of a process before anybody asked.
+    pub(super) fn keep(&self, pid: u32, Basics { status, folder, belongs }: Basics) {
         let mut read = self.read.borrow_mut();
-        for (pid, Basics { status, folder, belongs }) in basics {
-            let entry = read.entry(pid).or_default();
-            entry.status = Some(status);
-            entry.folder = Some(folder.map(Rc::from));
-            entry.belongs = Some(Rc::new(belongs));
-        }
+        let entry = read.entry(pid).or_default();
+        entry.status = Some(status);
+        entry.folder = Some(folder.map(Rc::from));
+        entry.belongs = Some(Rc::new(belongs));
     }
 
     pub(super) fn status(&self, pid: u32) -> Result<Status, ProcError> {
@@ -135,7 +112,6 @@ impl Memo {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::symlink;
 
     use super::*;
 
@@ -162,26 +138,5 @@ mod tests {
             (memo.arguments(70).unwrap().join(" "), memo.with_those_above(70, 4)),
             ("second".to_owned(), vec![70])
         );
-    }
-
-    #[test]
-    fn many_who_are_new_are_read_ahead_each_as_if_it_were_asked_for() {
-        let root = tempfile::tempdir().unwrap();
-        let pids: Vec<u32> = (70..70 + 25).collect();
-        for pid in &pids {
-            let folder = root.path().join(pid.to_string());
-            fs::create_dir_all(&folder).unwrap();
-            fs::write(folder.join("status"), format!("Tgid: {pid}\nUid: {} 0 0 0\n", pid * 2)).unwrap();
-            fs::write(folder.join("cgroup"), format!("0::/system.slice/{pid}.service\n")).unwrap();
-            symlink(format!("/home/{pid}"), folder.join("cwd")).unwrap();
-        }
-        let memo = Memo::new(Procfs::new(root.path()));
-        memo.read_ahead(&pids);
-        pids.iter().for_each(|pid| fs::remove_dir_all(root.path().join(pid.to_string())).unwrap());
-        for pid in pids {
-            let read = (memo.status(pid).unwrap().thread_group, memo.uid(pid).unwrap(), memo.folder(pid).unwrap());
-            assert_eq!(read, (pid, pid * 2, format!("/home/{pid}").into()));
-            assert_eq!(memo.belongs(pid).manager, Some(format!("service:{pid}.service")));
-        }
     }
 }

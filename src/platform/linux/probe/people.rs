@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::ahead::{self, Ahead, Identity};
 use super::kin::{Ran, Runs};
 use super::memo::Memo;
 use crate::gpu::accounts::Row;
@@ -46,7 +47,7 @@ struct Found {
 #[derive(Debug)]
 struct Described {
     /// As which it was described, or as which it was last found to run the same.
-    stat: Rc<Stat>,
+    stat: Arc<Stat>,
     person: Arc<GpuProcess>,
     /// How many refreshes ago.
     age: u32,
@@ -123,9 +124,9 @@ pub(super) struct People {
     /// The rows of the last refresh, by device and PID.
     shown: HashMap<(u32, u32), Shown>,
     /// The stats that this refresh has read of those who were described.
-    stats: HashMap<u32, Rc<Stat>>,
-    /// Stats that the first refresh has read ahead, until they are asked for.
-    stats_ahead: HashMap<u32, Rc<Stat>>,
+    stats: HashMap<u32, Arc<Stat>>,
+    /// Whom the first refresh has read ahead, until they are asked for.
+    ahead: HashMap<u32, Identity>,
     is_first_refresh: bool,
     /// The arguments that this refresh has read, after their stats, of those who were described.
     arguments_after_stat: HashMap<u32, Rc<[String]>>,
@@ -153,7 +154,7 @@ impl People {
             nobody: Arc::new(unknown(0, ProcError::Gone)),
             shown: HashMap::new(),
             stats: HashMap::new(),
-            stats_ahead: HashMap::new(),
+            ahead: HashMap::new(),
             is_first_refresh: true,
             arguments_after_stat: HashMap::new(),
             described: HashMap::new(),
@@ -170,14 +171,12 @@ impl People {
         if !std::mem::take(&mut self.is_first_refresh) {
             return;
         }
-        for pid in pids.collect::<BTreeSet<u32>>() {
-            // All else is read after the stat, as of others: what was another process or another program then is found out at
-            // the next refresh.
-            if let Ok(stat) = self.stat(pid) {
-                self.stats_ahead.insert(pid, stat);
-            }
+        let pids: Vec<u32> = pids.collect::<BTreeSet<u32>>().into_iter().take(self.most_watched).collect();
+        for Ahead { pid, watched, identity, basics } in ahead::read(&self.procfs, &pids) {
+            self.watched.extend(watched.map(|watched| (pid, watched)));
+            self.ahead.insert(pid, identity);
+            self.memo.keep(pid, basics);
         }
-        self.memo.read_ahead(&Vec::from_iter(self.stats_ahead.keys().copied()));
     }
 
     /// Who this PID is that a GPU with this device file's number lists, looked up once a refresh.
@@ -248,7 +247,7 @@ impl People {
         if stat.is_kernel_thread() || started.is_some_and(|started| started != stat.start_ticks) {
             return Arc::clone(&self.nobody);
         }
-        let mut person = self.person_of(stat);
+        let mut person = self.person_of(Identity { stat, arguments: None });
         if person.proved != started.is_some() {
             Arc::make_mut(&mut person).proved = started.is_some();
         }
@@ -277,7 +276,7 @@ impl People {
         self.current.clear();
         self.seen.clear();
         self.stats.clear();
-        self.stats_ahead.clear();
+        self.ahead.clear();
         self.arguments_after_stat.clear();
         self.memo.forget();
     }
@@ -288,8 +287,8 @@ impl People {
     }
 
     /// Which process this PID is at this refresh, and what it runs; none where that is what it ran before.
-    pub(super) fn running(&mut self, pid: u32, before: Option<Ran<'_>>) -> Option<(Rc<Stat>, Option<Runs>)> {
-        let described = self.stats.get(&pid).map(Rc::clone);
+    pub(super) fn running(&mut self, pid: u32, before: Option<Ran<'_>>) -> Option<(Arc<Stat>, Option<Runs>)> {
+        let described = self.stats.get(&pid).map(Arc::clone);
         let is_described = described.is_some();
         let stat = match described {
             Some(stat) => stat,
@@ -332,14 +331,14 @@ impl People {
 
     /// Reads the open file of a process if that still works. If it does not, the process has exited, and its PID may belong
     /// to another one by now.
-    fn stat(&mut self, pid: u32) -> Result<Rc<Stat>, ProcError> {
+    fn stat(&mut self, pid: u32) -> Result<Arc<Stat>, ProcError> {
         if let Some(stat) = self.watched.get_mut(&pid).and_then(|watched| watched.stat().ok()) {
             return Ok(stat);
         }
         self.watched.remove(&pid);
         let may_watch = self.watched.len() < self.most_watched;
         let watched = if may_watch { self.procfs.watch(pid) } else { None };
-        let Some(mut watched) = watched else { return self.procfs.stat(pid).map(Rc::new) };
+        let Some(mut watched) = watched else { return self.procfs.stat(pid).map(Arc::new) };
         // Read after both files were opened: if the process is alive now, both files belong to it.
         let stat = watched.stat()?;
         self.watched.insert(pid, watched);
@@ -358,13 +357,13 @@ impl People {
     /// As [`People::described`], and where this very process was described lately, only what changes is new. It never has the
     /// name of another program that it ran before: it must not be ended under that.
     fn person(&mut self, pid: u32) -> Result<Found, ProcError> {
-        let (stat, only_on) = self.identify(pid)?;
-        Ok(Found { person: self.person_of(stat), only_on, is_on_one: false })
+        let (identity, only_on) = self.identify(pid)?;
+        Ok(Found { person: self.person_of(identity), only_on, is_on_one: false })
     }
 
-    fn person_of(&mut self, stat: Rc<Stat>) -> Arc<GpuProcess> {
+    fn person_of(&mut self, Identity { stat, arguments }: Identity) -> Arc<GpuProcess> {
         let person = self.known(&stat).unwrap_or_else(|| {
-            let arguments = self.arguments(stat.pid);
+            let arguments = arguments.unwrap_or_else(|| self.arguments(stat.pid));
             let person = Arc::new(self.described_by(&stat, &arguments));
             match arguments {
                 Ok(arguments) => self.arguments_after_stat.insert(stat.pid, arguments.into()),
@@ -373,7 +372,7 @@ impl People {
             let before = self.described.get(&stat.pid).filter(|before| before.is_of(&stat));
             let titles_itself =
                 before.is_some_and(|before| before.titles_itself || before.person.command != person.command);
-            let described = Described { stat: Rc::clone(&stat), person: Arc::clone(&person), age: 0, titles_itself };
+            let described = Described { stat: Arc::clone(&stat), person: Arc::clone(&person), age: 0, titles_itself };
             self.described.insert(stat.pid, described);
             person
         });
@@ -381,7 +380,7 @@ impl People {
         person
     }
 
-    fn known(&mut self, stat: &Rc<Stat>) -> Option<Arc<GpuProcess>> {
+    fn known(&mut self, stat: &Arc<Stat>) -> Option<Arc<GpuProcess>> {
         let described = self.described.get(&stat.pid).filter(|described| described.is_of(stat))?;
         if described.ran_another(stat)
             || !described.surely_runs_the_same(stat) && described.person.command != self.command(stat)
@@ -395,7 +394,7 @@ impl People {
             person.state = Reading::Known(stat.state);
             person.cpu_ticks = Reading::Known(stat.user_ticks.saturating_add(stat.system_ticks));
             person.image = stat.image;
-            described.stat = Rc::clone(stat);
+            described.stat = Arc::clone(stat);
         }
         Some(Arc::clone(&described.person))
     }
@@ -445,24 +444,25 @@ impl People {
     /// The stat of this PID if it can be the driver's process: a number a PID can have, not a thread's and not a kernel
     /// thread's. In a PID namespace of our own, where the driver's PIDs mean other processes, and where it is another
     /// process than at the last refresh, it is so only on GPUs whose own device file it has open; then with those.
-    fn identify(&mut self, pid: u32) -> Result<(Rc<Stat>, Option<OpenCards>), ProcError> {
+    fn identify(&mut self, pid: u32) -> Result<(Identity, Option<OpenCards>), ProcError> {
         if pid <= 1 || i32::try_from(pid).is_err() {
             return Err(ProcError::Gone);
         }
-        let stat = match self.stats_ahead.remove(&pid) {
-            Some(stat) => stat,
-            None => self.stat(pid)?,
+        let identity = match self.ahead.remove(&pid) {
+            Some(identity) => identity,
+            None => Identity { stat: self.stat(pid)?, arguments: None },
         };
+        let stat = &identity.stat;
         let known = self.described.get(&pid).is_some_and(|known| known.stat.start_ticks == stat.start_ticks);
         if !known && (stat.is_kernel_thread() || self.memo.status(pid)?.thread_group != pid) {
             return Err(ProcError::Gone);
         }
         let reused = self.listed_before.get(&pid).is_some_and(|start| *start != stat.start_ticks);
         if self.initial_namespace && !reused {
-            return Ok((stat, None));
+            return Ok((identity, None));
         }
         let cards = self.procfs.open_cards(pid)?;
-        if cards.is_empty() { Err(ProcError::Gone) } else { Ok((stat, Some(cards))) }
+        if cards.is_empty() { Err(ProcError::Gone) } else { Ok((identity, Some(cards))) }
     }
 
     /// Who would start it again or end all of it. A Slurm job has its folder's name, which may be one that only Slurm
@@ -876,19 +876,24 @@ mod tests {
         }
         let mut people = people(root.path(), HOST);
         people.read_ahead((70..100).chain(70..100));
-        process(root.path(), 70, 10, 0, 70, "/dev/nvidia0");
-        fs::write(root.path().join("70/status"), "Tgid: 70\nUid: 8 8 8 8\n").unwrap();
+        let becomes_another = |start: u32| {
+            process(root.path(), 70, start, 0, 70, "/dev/nvidia0");
+            fs::write(root.path().join("70/status"), "Tgid: 70\nUid: 8 8 8 8\n").unwrap();
+            fs::write(root.path().join("70/cmdline"), "nginx\0").unwrap();
+        };
+        becomes_another(10);
         let seen = |people: &mut People, pid: u32| {
             let person = people.look(pid, Some(0));
-            (person.start_ticks.value(), person.uid.value())
+            (person.start_ticks.value(), person.uid.value(), text(&person.command).to_owned())
         };
-        assert_eq!((seen(&mut people, 70), seen(&mut people, 99)), ((Some(9), Some(0)), (Some(9), Some(0))));
+        let first = (Some(9), Some(0), "python job.py".to_owned());
+        assert_eq!((seen(&mut people, 70), seen(&mut people, 99)), (first.clone(), first.clone()));
         people.end_refresh();
         people.read_ahead(70..100);
-        process(root.path(), 70, 11, 0, 70, "/dev/nvidia0");
-        fs::write(root.path().join("70/status"), "Tgid: 70\nUid: 8 8 8 8\n").unwrap();
-        assert_eq!(seen(&mut people, 70), (Some(11), Some(8)), "only the first refresh reads ahead");
-        assert_eq!(seen(&mut people, 99), (Some(9), Some(0)));
+        becomes_another(11);
+        let other = (Some(11), Some(8), "nginx".to_owned());
+        assert_eq!(seen(&mut people, 70), other, "only the first refresh reads ahead");
+        assert_eq!(seen(&mut people, 99), first);
     }
 
     #[test]
