@@ -127,13 +127,18 @@ impl Frame {
     fn write(&mut self, then: Option<&Buffer>, now: &Buffer, has_colors: bool) {
         let mut rest = changed(then, now).peekable();
         let mut columns = Vec::new();
-        while let Some((x, y, _)) = rest.next() {
+        while let Some((x, y, cell)) = rest.next() {
+            let next = rest.peek().filter(|(_, row, _)| *row == y).map(|(x, ..)| *x);
             columns.push(x);
-            while let Some((x, ..)) = rest.next_if(|(_, row, _)| *row == y) {
-                columns.push(x);
+            // The second half of a wide character goes with its first where that is printed over, but not everywhere where
+            // that is erased.
+            let covered = then.and_then(|then| then.cell((x, y))).map_or(1, width);
+            let end = next.unwrap_or(now.area.right());
+            columns.extend((x..end).take(covered).skip(width(cell)));
+            if next.is_none() {
+                self.write_row(&Row { cells: now, y, has_colors }, &columns);
+                columns.clear();
             }
-            self.write_row(&Row { cells: now, y, has_colors }, &columns);
-            columns.clear();
         }
     }
 
@@ -450,6 +455,20 @@ mod tests {
         pen.is_wide(40);
         pen.draw(std::iter::once(part)).unwrap();
         written
+    }
+
+    #[test]
+    fn both_halves_of_a_wide_character_are_erased() {
+        let of = |text: &str| {
+            let mut buffer = Buffer::empty(Rect::new(0, 0, 40, 1));
+            buffer.set_string(0, 0, text, Style::new());
+            buffer
+        };
+        let before = of(&("模".repeat(19) + " |"));
+        let erased = written((Some(&before), &of(&(" ".repeat(39) + "|"))), true);
+        assert_eq!(String::from_utf8(erased).unwrap(), "\x1b[1H\x1b[38X", "tmux keeps the half that is not erased");
+        let other = written((Some(&before), &of(&("型".repeat(19) + " |"))), true);
+        assert!(!String::from_utf8(other).unwrap().contains(' '), "a half that is covered again is not written");
     }
 
     proptest! {
