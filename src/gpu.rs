@@ -368,7 +368,11 @@ impl GpuProcess {
 
     /// What it runs, to be told again later.
     pub fn running(&self) -> Running {
-        Running { command: self.command.known().cloned().unwrap_or_default(), image: self.image }
+        Running {
+            command: self.command.known().cloned().unwrap_or_default(),
+            image: self.image,
+            user: self.uid.value(),
+        }
     }
 
     fn is_clean(&self) -> bool {

@@ -92,6 +92,7 @@ pub(crate) fn described(model: &Model, snapshot: &Snapshot, row: &GpuProcess, ke
         what: row.recognised_as.clone(),
         command: row.command.known().cloned().unwrap_or_default(),
         image: row.image,
+        uid: row.uid.value(),
         user: row.user.known().cloned().unwrap_or_default(),
         yours: model.config.viewer.owns(row),
         started_at: row.started_at.value(),

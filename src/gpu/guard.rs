@@ -1,6 +1,7 @@
 //! Owns the question "may this process be signalled at all, and if not, why": one list of refusals, asked when a
 //! person points at a process, again when they confirm, and again at the signal with what the kernel says then.
 
+use super::running::Running;
 use super::{GpuProcess, ProcessKey};
 
 /// A signal a person can ask for.
@@ -81,6 +82,9 @@ pub enum Refusal {
     /// The PID belongs to another process now.
     #[error("PID {0} belongs to another process by now")]
     Reused(u32),
+    /// Its owner changed since it was shown.
+    #[error("{0} belongs to another user by now, so look again first")]
+    OwnerChanged(u32),
     /// A GPU of AMD or Intel listed it, and it has none of those open any more.
     #[error("{0} has closed the GPU that listed it, so ending it would free nothing: look again first")]
     Closed(u32),
@@ -135,6 +139,14 @@ pub fn spares(spared: &[String], command: &str) -> Option<&'static str> {
 /// The last part of a path, without the colon that some titles end with.
 fn file_name(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or_default().trim_end_matches(':')
+}
+
+/// Why this is not the process with this PID that was shown; `None` where it still is.
+pub fn changed(pid: u32, shown: &Running, now: &Running) -> Option<Refusal> {
+    if now.has_other_owner(shown) {
+        return Some(Refusal::OwnerChanged(pid));
+    }
+    if now.is_still(shown) { None } else { Some(Refusal::Changed(pid, now.command.clone())) }
 }
 
 impl Viewer {
@@ -224,6 +236,16 @@ mod tests {
         for line in ["python train.py", "python -m torch.distributed.run vllm_train.py", "sglang::scheduler"] {
             assert_eq!(spares(&spared, line), None, "{line}");
         }
+    }
+
+    #[test]
+    fn who_became_another_user_is_not_who_was_shown() {
+        let of = |user| Running { user, ..Running::unmarked("job") };
+        assert_eq!(changed(42, &of(Some(0)), &of(Some(7))), Some(Refusal::OwnerChanged(42)));
+        assert_eq!(changed(42, &of(Some(7)), &of(Some(7))), None);
+        assert_eq!(changed(42, &of(Some(7)), &of(None)), None, "of who exits the user can't be read");
+        let other = Running { user: Some(7), ..Running::unmarked("bash") };
+        assert_eq!(changed(42, &of(Some(7)), &other), Some(Refusal::Changed(42, "bash".into())));
     }
 
     #[test]

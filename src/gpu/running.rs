@@ -1,5 +1,5 @@
 //! Owns the question "does it still run what was shown?": an exec keeps a process's PID and start, and a program may give
-//! itself another title at any moment.
+//! itself another title, or become another user, at any moment.
 
 /// What a process runs, as far as it can be seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -8,13 +8,20 @@ pub struct Running {
     pub command: String,
     /// Marks its address space: an exec makes a new one, a new title does not. `None` where it can't be seen.
     pub image: Option<u32>,
+    /// Whose it is; `None` where it can't be seen.
+    pub user: Option<u32>,
 }
 
 impl Running {
     /// A command whose address space was not read.
     #[cfg(test)]
     pub fn unmarked(command: impl Into<String>) -> Running {
-        Running { command: command.into(), image: None }
+        Running { command: command.into(), ..Running::default() }
+    }
+
+    /// Whether it became another user since it was shown; an unknown one is no other.
+    pub fn has_other_owner(&self, shown: &Running) -> bool {
+        self.user.zip(shown.user).is_some_and(|(now, then)| now != then)
     }
 
     /// True if the process still runs what it ran when it was shown: its command line is the same; or it is certainly the
@@ -48,7 +55,7 @@ mod tests {
     use super::*;
 
     fn goes_on(shown: &str, now: &str) -> bool {
-        let marked = |command: &str, image| Running { command: command.into(), image: Some(image) };
+        let marked = |command: &str, image| Running { command: command.into(), image: Some(image), user: None };
         assert!(!marked(now, 2).is_still(&marked(shown, 1)) || shown == now, "an exec: {shown} is not {now}");
         assert!(!Running::unmarked(now).is_still(&Running::unmarked(shown)) || shown == now, "in doubt: {now}");
         assert!(!Running::unmarked(now).is_still(&marked(shown, 1)) || shown == now, "in doubt: {now}");

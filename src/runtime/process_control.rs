@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::app::effect::Order;
 use crate::app::msg::SignalReport;
 use crate::gpu::ProcessKey;
-use crate::gpu::guard::{Refusal, Signal, Viewer};
+use crate::gpu::guard::{Refusal, Signal, Viewer, changed};
 use crate::platform::processes::{Inspection, ProcessControl};
 
 /// A process closes its files at most this long before it has exited; a refusal waits for that.
@@ -33,8 +33,7 @@ pub fn end<C: ProcessControl>(control: &C, viewer: &Viewer, order: &Order) -> Re
     if now.start_ticks != order.key.start_ticks {
         return Err(Refusal::Reused(pid));
     }
-    let changed = now.runs.as_ref().filter(|runs| !runs.is_still(&order.ran));
-    let changed = changed.map(|runs| Refusal::Changed(pid, runs.command.clone()));
+    let changed = now.runs.as_ref().and_then(|runs| changed(pid, &order.ran, runs));
     let is_closed = !order.cards.is_empty() && !control.has_open(pid, &order.cards);
     let closed = is_closed.then_some(Refusal::Closed(pid));
     if let Some(refusal) = viewer.refuses(&now.suspect(pid)).or(changed).or(closed) {
@@ -234,8 +233,12 @@ mod tests {
         end(kernel, &viewer, &order(ProcessKey { pid: 42, start_ticks }))
     }
 
+    fn ran() -> Running {
+        Running::unmarked("python train.py")
+    }
+
     fn order(key: ProcessKey) -> Order {
-        let ran = Running::unmarked("python train.py");
+        let ran = Running { user: Some(1000), ..ran() };
         Order { key, ran, signal: Signal::Term, follows: None, cards: Vec::new(), grace: Duration::ZERO }
     }
 
@@ -295,6 +298,7 @@ mod tests {
             (Inspection { proved: false, ..ordinary(5) }, Refusal::Unproved(42)),
             (Inspection { kernel_thread: true, ..ordinary(5) }, Refusal::KernelThread(42)),
             (Inspection { runs: Some(Running::unmarked("bash")), ..ordinary(5) }, Refusal::Changed(42, "bash".into())),
+            (Inspection { runs: Some(Running { user: Some(8), ..ran() }), ..ordinary(5) }, Refusal::OwnerChanged(42)),
             (Inspection { protected: Some("x"), ..ordinary(5) }, Refusal::Protected(42, "x".into())),
         ];
         for (now, refusal) in cases {

@@ -20,6 +20,7 @@ use crate::support::chance::Chance;
 const ROUNDS: u64 = 10_000;
 /// So few that a free PID is soon reused.
 const PIDS: [u32; 4] = [42, 43, 44, 45];
+const ROOT: u32 = 0;
 const OURS: u32 = 1000;
 const THEIRS: u32 = 1001;
 
@@ -47,17 +48,19 @@ impl Process {
         Running {
             command: format!("{does} {} step {}", self.program, self.step),
             image: self.marked.then(|| u32::try_from(self.program).unwrap()),
+            user: Some(self.uid),
         }
     }
 
-    /// Whether it is still what was confirmed: the same program doing the same work.
+    /// Whether it is still what was confirmed: the same program doing the same work for the same user.
     fn still_does(&self, confirmed: &Process) -> bool {
-        (self.key, self.program, self.saving) == (confirmed.key, confirmed.program, confirmed.saving)
+        let does = |process: &Process| (process.key, process.uid, process.program, process.saving);
+        does(self) == does(confirmed)
     }
 
-    /// Whether this process must never get a signal from us.
-    fn is_taboo(&self) -> bool {
-        self.uid != OURS || self.protected || self.kernel_thread || !self.proved
+    /// Whether this process must never get a signal from this user.
+    fn is_taboo(&self, user: u32) -> bool {
+        ![self.uid, ROOT].contains(&user) || self.protected || self.kernel_thread || !self.proved
     }
 }
 
@@ -107,11 +110,12 @@ impl State {
         while self.chance.below(10) < self.unrest {
             let pid = *self.chance.of(&PIDS);
             if self.chance.once_in(2) {
-                let happens = self.chance.below(8);
+                let happens = self.chance.below(9);
                 self.living.entry(pid).and_modify(|process| match happens {
                     // An exec changes the program but not the process.
                     0 | 1 => process.program += 1,
                     2 => process.saving = !process.saving,
+                    3 => process.uid = if process.uid == OURS { THEIRS } else { OURS },
                     _ => process.step += 1,
                 });
             } else if self.living.remove(&pid).is_none() || self.chance.below(2) == 0 {
@@ -162,10 +166,11 @@ impl ProcessControl for Adversary {
             (process.is_some_and(|process| process.protected), process.is_some_and(|process| process.proved))
         };
         let mut state = self.later();
-        state.looked_at = state.living.get(&pid).cloned();
+        let living = state.living.get(&pid).cloned();
+        state.looked_at = living.map(|process| Process { uid: owner.unwrap_or(process.uid), ..process });
         Ok(state.living.get(&pid).map(|process| Inspection {
             start_ticks: process.key.start_ticks,
-            runs: Some(process.runs()),
+            runs: Some(Running { user: owner, ..process.runs() }),
             uid: owner,
             user: owner.map(|uid| uid.to_string()),
             protected: kind.then_some("it draws the desktop"),
@@ -216,6 +221,8 @@ struct Tally {
     gone: u64,
     reused: u64,
     changed: u64,
+    /// Processes that belonged to another user by then.
+    handed: u64,
     /// Signals that were sent although the title had counted on.
     counted_on: u64,
     otherwise: u64,
@@ -234,7 +241,8 @@ fn round(seed: u64, tally: &mut Tally) {
     let (confirmed, ran) = (meant.key, meant.runs());
     (0..3).for_each(|_| drop(kernel.later()));
     let signal = *kernel.later().chance.of(&[Signal::Term, Signal::Int, Signal::Kill]);
-    let viewer = Viewer { uid: OURS, lineage: vec![7], ..Viewer::default() };
+    let user = if kernel.later().chance.once_in(3) { ROOT } else { OURS };
+    let viewer = Viewer { uid: user, lineage: vec![7], ..Viewer::default() };
     let reports = Mutex::new(Vec::new());
     let order = Order { key: confirmed, ran, signal, follows: None, cards: Vec::new(), grace: Duration::ZERO };
     let report = |what| reports.lock().unwrap().push(what);
@@ -244,7 +252,7 @@ fn round(seed: u64, tally: &mut Tally) {
     let reports = reports.into_inner().unwrap();
     for (key, what) in &state.delivered {
         assert_eq!(*key, confirmed, "seed {seed}: {what} went to another process ({reports:?})");
-        assert!(!state.born[key].is_taboo(), "seed {seed}: {what} went to one that is never ended ({reports:?})");
+        assert!(!meant.is_taboo(user), "seed {seed}: {what} went to one that is never ended ({reports:?})");
     }
     let signals = state.delivered.iter().filter(|(_, what)| *what == "signal").count();
     match &reports[..] {
@@ -260,8 +268,15 @@ fn round(seed: u64, tally: &mut Tally) {
                     assert!(*pid == confirmed.pid && *now != order.ran.command, "seed {seed}: it runs what it ran");
                     tally.changed += 1;
                 }
+                Refusal::OwnerChanged(pid) => {
+                    let now = state.looked_at.as_ref().map(|process| process.uid);
+                    assert!(*pid == confirmed.pid && now != Some(meant.uid), "seed {seed}: its owner is who it was");
+                    tally.handed += 1;
+                }
+                // Of who was ours and became theirs, that is said first.
+                Refusal::OtherUser(..) if !meant.is_taboo(user) => tally.handed += 1,
                 other => {
-                    assert!(meant.is_taboo(), "seed {seed}: {other} is not so of the one that was meant");
+                    assert!(meant.is_taboo(user), "seed {seed}: {other} is not so of the one that was meant");
                     tally.otherwise += 1;
                 }
             }
@@ -291,13 +306,15 @@ fn ten_thousand_rounds_with_reused_pids_never_signal_the_wrong_process() {
     for seed in 0..ROUNDS {
         round(seed, &mut tally);
     }
-    assert_eq!(tally.sent + tally.gone + tally.reused + tally.changed + tally.otherwise, ROUNDS);
+    let not_sent = tally.gone + tally.reused + tally.changed + tally.handed + tally.otherwise;
+    assert_eq!(tally.sent + not_sent, ROUNDS);
     // Each outcome happened often enough.
     assert!(
         tally.sent > 500
             && tally.gone > 500
             && tally.reused > 500
             && tally.changed > 200
+            && tally.handed > 50
             && tally.counted_on > 200
             && tally.otherwise > 500,
         "{tally:?}"
@@ -348,7 +365,8 @@ fn group_round(seed: u64, late: &mut u64) {
     for (key, what) in &state.delivered {
         let named = confirmed.iter().any(|(named, _)| named == key);
         assert!(named, "seed {seed}: {what} went to {key}, which was not confirmed");
-        assert!(!state.born[key].is_taboo(), "seed {seed}: {what} went to one that is never ended");
+        let meant = state.confirmed.iter().find(|meant| meant.key == *key).unwrap();
+        assert!(!meant.is_taboo(OURS), "seed {seed}: {what} went to one that is never ended");
     }
 }
 

@@ -167,7 +167,7 @@ fn round(kernel: &Kernel, chance: &mut Chance, victim: Sleep, tally: &mut Tally)
     let watched = Watched { kernel, when, victim: &victim, fate, heir: Mutex::new(None) };
     let order = Order {
         key,
-        ran: Running { command: CALLED.into(), image: None },
+        ran: Running { command: CALLED.into(), ..Running::default() },
         signal: Signal::Term,
         follows: None,
         cards: Vec::new(),

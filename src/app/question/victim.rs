@@ -15,6 +15,7 @@ pub struct Victim {
     pub what: Option<String>,
     pub command: String,
     pub image: Option<u32>,
+    pub uid: Option<u32>,
     pub user: String,
     /// Whether that is the viewer.
     pub yours: bool,
@@ -39,7 +40,7 @@ impl Victim {
     }
 
     pub fn running(&self) -> Running {
-        Running { command: self.command.clone(), image: self.image }
+        Running { command: self.command.clone(), image: self.image, user: self.uid }
     }
 
     /// Its PID, memory and name.
@@ -141,6 +142,7 @@ pub(super) mod tests {
             what: Some(what.into()),
             command: String::new(),
             image: None,
+            uid: None,
             user: String::new(),
             yours: true,
             started_at: None,

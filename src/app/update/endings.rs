@@ -11,7 +11,7 @@ use crate::app::question::{Asked, Victim};
 use crate::app::victims::{described, in_words, releasable_victim, victim};
 use crate::app::walk::{Ending, EndingState, free_of, listed};
 use crate::gpu::ProcessKey;
-use crate::gpu::guard::{Refusal, Signal};
+use crate::gpu::guard::{Refusal, Signal, changed};
 use crate::units::Bytes;
 
 /// Asks whether to terminate these, or to send SIGKILL to those that ignored SIGTERM; says why where one may not be
@@ -89,8 +89,8 @@ pub(crate) fn ask_to_release(model: &mut Model, key: ProcessKey) {
 pub(super) fn release_confirmed(model: &mut Model, named: Victim, meant: Release) -> Option<Effect> {
     let key = named.key;
     match releasable_victim(model, key) {
-        Ok((now, _)) if !now.running().is_still(&named.running()) => {
-            model.say(in_words(&Refusal::Changed(key.pid, now.command)));
+        Ok((now, _)) if let Some(refusal) = changed(key.pid, &named.running(), &now.running()) => {
+            model.say(in_words(&refusal));
             None
         }
         Ok((_, release)) if release == meant => {
@@ -132,7 +132,7 @@ pub(super) fn confirmed(model: &mut Model, victims: Vec<Victim>, signal: Signal)
         let first = first.and_then(|first| became.iter().find(|(other, _)| *other == first).copied());
         let again = match first {
             Some((first, false)) => Err(Refusal::Follows(key.pid, first.pid)),
-            _ => victim(model, key).and_then(|now| the_same(&named, now)),
+            _ => victim(model, key).and_then(|now| the_same(&named, &now)),
         };
         match again {
             Ok(()) => {
@@ -157,9 +157,8 @@ pub(super) fn confirmed(model: &mut Model, victims: Vec<Victim>, signal: Signal)
 }
 
 /// Whether it runs what the question said.
-fn the_same(named: &Victim, now: Victim) -> Result<(), Refusal> {
-    let is_it = now.running().is_still(&named.running());
-    if is_it { Ok(()) } else { Err(Refusal::Changed(now.key.pid, now.command)) }
+fn the_same(named: &Victim, now: &Victim) -> Result<(), Refusal> {
+    changed(now.key.pid, &named.running(), &now.running()).map_or(Ok(()), Err)
 }
 
 /// Why some were not signalled; workers that only follow another one share one sentence.

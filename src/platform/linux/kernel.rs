@@ -96,7 +96,7 @@ impl ProcessControl for Kernel {
             start_ticks: stat.start_ticks,
             runs: (!stat.is_exiting()).then(|| {
                 let command = now.map(|now| command_line(&now, &stat.comm)).unwrap_or_default();
-                Running { command: harmless(&command).into_owned(), image: stat.image }
+                Running { command: harmless(&command).into_owned(), image: stat.image, user: uid }
             }),
             uid,
             user: uid.map(|uid| Users::read().name(uid)),
