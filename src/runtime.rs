@@ -33,8 +33,8 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use demo::DemoMachine;
@@ -69,6 +69,9 @@ const FIRST_FRAME: Duration = Duration::from_millis(25);
 /// Failed logs are looked for so long after the first frame: the programs that this starts would hold up a busy machine's
 /// terminal before it shows the frame.
 const LOOKS_AROUND_AFTER: Duration = Duration::from_millis(50);
+
+/// A session that a signal asks to end is ended if it still runs after this time.
+const END_WITHIN: Duration = Duration::from_secs(5);
 
 /// After so many readings a session has done all that it does each second: after 10 s processes are seen to be idle.
 const READINGS_OF_THE_START: u64 = 12;
@@ -129,7 +132,8 @@ pub fn run(start: Start) -> io::Result<Option<i32>> {
     let for_hosts = start.sampling.clone();
     let live = start.sampling.map(|sampling| watch(sampling, start.sampler, wakes.clone())).transpose()?;
     // Signals are handled before the terminal is taken: otherwise one of them could leave it as it is then.
-    listen_to_signals(wakes.clone())?;
+    let lifeline = Lifeline::default();
+    listen_to_signals(wakes.clone(), lifeline.clone())?;
     let mut screen = Screen::take()?;
     let mut model = Model::new(start.config, terminal::size()?, clock.wall());
     let control = match &live {
@@ -156,7 +160,7 @@ pub fn run(start: Start) -> io::Result<Option<i32>> {
         Outside { wakes, reader, viewer, control, set_pace: live, leaders, journal, state, shelf, options };
     let is_without_log = matches!(start.log, LogSource::None) && start.replay.is_none();
     let looks_around = start.finds_logs && is_without_log && matches!(outside.control, Control::Real(_));
-    let piped = open_log(start.log, &mut model, &mut outside)?;
+    lifeline.hold(open_log(start.log, &mut model, &mut outside)?);
     if let Some(sampling) = for_hosts
         && !start.hosts.is_nothing()
     {
@@ -185,16 +189,17 @@ pub fn run(start: Start) -> io::Result<Option<i32>> {
         is_started: false,
     };
     let left = session.run(&queue);
+    // However the session ends, the job that writes into the pipe must not fail with a broken pipe. It comes before all that a
+    // terminal which takes nothing any more would hold up.
+    let job_goes_on = model.input.pipe == Pipe::Open && lifeline.hand_over();
     drop(screen);
     // One line stays where the person works: what was short, what was done, what it freed.
     if let Some(line) = in_one_line(&model) {
         let _ = writeln!(io::stderr(), "{line}");
     }
-    // However the session ends, the job that writes into the pipe must not fail with a broken pipe.
-    if let Some(pipe) = piped
-        && model.input.pipe == Pipe::Open
-    {
-        detach(pipe);
+    if job_goes_on {
+        let words = "oomdoctor has left; the job that is piped into it goes on. Ctrl-C here would end the job.";
+        let _ = writeln!(io::stderr(), "{words}");
     }
     left
 }
@@ -204,11 +209,23 @@ fn watch(sampling: Sampling, sampler: Option<Box<Started>>, wakes: Sender<Wake>)
     machine::watch(sampling, sampler, move |news| wakes.send(Wake::from(news)).is_ok())
 }
 
-fn listen_to_signals(wakes: Sender<Wake>) -> io::Result<()> {
-    here::listen_to_signals(move |asked| {
-        let wake = if asked == Asked::Resized { Wake::Msg(new_size()) } else { Wake::Asked(asked) };
-        wakes.send(wake).is_ok()
+fn listen_to_signals(wakes: Sender<Wake>, lifeline: Lifeline) -> io::Result<()> {
+    here::listen_to_signals(move |asked| match asked {
+        Asked::Resized => wakes.tell(new_size()),
+        Asked::End(signal) => end_by(signal, &wakes, &lifeline),
+        asked => wakes.send(Wake::Asked(asked)).is_ok(),
     })
+}
+
+/// Asks the session to end. One that can't, because the terminal takes nothing any more, is ended here.
+fn end_by(signal: i32, wakes: &Sender<Wake>, lifeline: &Lifeline) -> bool {
+    let (kept, ends) = mpsc::channel();
+    let is_heard = wakes.send(Wake::End(signal, kept)).is_ok();
+    if is_heard && ends.recv_timeout(END_WITHIN) == Err(RecvTimeoutError::Timeout) {
+        lifeline.hand_over();
+        here::end_at_once(signal);
+    }
+    is_heard
 }
 
 /// Removes the last log of an earlier session if the settings say that none is kept.
@@ -306,10 +323,17 @@ impl Session<'_> {
             }
             if self.looks_around_at().is_some_and(|due| due <= self.clock.elapsed()) {
                 self.looks_around = false;
-                let look = look_around(self.model);
-                self.outside.act(look);
-                self.is_dirty = true;
+                self.look_around();
             }
+        }
+    }
+
+    /// Looks for failed logs, unless the person has asked for them by now.
+    fn look_around(&mut self) {
+        if !self.model.found.is_looking {
+            let look = look_around(self.model);
+            self.outside.act(look);
+            self.is_dirty = true;
         }
     }
 
@@ -350,15 +374,17 @@ impl Session<'_> {
             Wake::Msg(msg) => return Ok(self.take_message(msg)),
             Wake::Asked(Asked::Stop) if self.lent.is_lent() => here::stop()?,
             // Ctrl-C and Ctrl-\\ are the command's; and it draws itself again after a stop.
-            Wake::Asked(Asked::End(INTERRUPT | QUIT) | Asked::Continue) if self.lent.is_lent() => {}
+            Wake::End(INTERRUPT | QUIT, _) | Wake::Asked(Asked::Continue) if self.lent.is_lent() => {}
             Wake::Asked(Asked::Stop) if self.model.config.can_suspend => {
                 terminal::give_back();
                 here::stop()?;
                 self.screen.retake()?;
             }
             // A new size arrives as a message.
-            Wake::Asked(Asked::Stop | Asked::Resized) => {}
-            Wake::Asked(Asked::End(signal)) => {
+            Wake::Asked(Asked::Stop | Asked::Resized | Asked::End(_)) => {}
+            Wake::End(signal, kept) => {
+                // Dropped, it would say that the session does not end for this signal.
+                std::mem::forget(kept);
                 for effect in update(self.model, Msg::Terminate, &self.clock.now()) {
                     self.outside.act(effect);
                 }
@@ -425,12 +451,21 @@ fn next_wake(queue: &Receiver<Wake>, wait: Option<Duration>) -> Option<Wake> {
     }
 }
 
-/// Starts the detached reader on the pipe, and explains why the person's shell still waits for the job.
-fn detach(pipe: File) {
-    let words = "oomdoctor has left; the job that is piped into it goes on. Ctrl-C here would end the job.";
-    let _ = writeln!(io::stderr(), "{words}");
-    let Ok(mut reader) = here::detached_self() else { return };
-    let _ = reader.arg("drain").stdin(pipe).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+/// The pipe that a job writes into, which must have a reader as long as the job runs.
+#[derive(Clone, Default)]
+struct Lifeline(Arc<Mutex<Option<File>>>);
+
+impl Lifeline {
+    fn hold(&self, pipe: Option<File>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = pipe;
+    }
+
+    /// Starts a detached reader on the pipe; says whether one reads it now.
+    fn hand_over(&self) -> bool {
+        let pipe = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some((pipe, Ok(mut reader))) = pipe.map(|pipe| (pipe, here::detached_self())) else { return false };
+        reader.arg("drain").stdin(pipe).stdout(Stdio::null()).stderr(Stdio::null()).spawn().is_ok()
+    }
 }
 
 /// Copies standard input to standard output, until its writers are gone or nobody reads any more.

@@ -25,7 +25,7 @@ use super::linux as system;
 #[cfg(not(target_os = "linux"))]
 use super::macos as system;
 use super::regular;
-pub(crate) use faults::{note_terminal_taken, remember_terminal};
+pub(crate) use faults::{end_at_once, note_terminal_taken, remember_terminal};
 pub(crate) use given::{detach, end_with_this_thread};
 pub(crate) use memory::{keep_blocks, return_large_blocks, return_what_the_start_took};
 pub(crate) use output::check_output_open;

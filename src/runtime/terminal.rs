@@ -98,8 +98,9 @@ fn enter() -> io::Result<()> {
     if leave(&mut farewell).is_ok() {
         here::remember_terminal(farewell);
     }
-    enable_raw_mode()?;
+    // Noted before it is done: from then on all who end the program restore the terminal.
     here::note_terminal_taken(true);
+    enable_raw_mode().inspect_err(|_| here::note_terminal_taken(false))?;
     take_over(&mut stdout()).inspect_err(|_| give_back())
 }
 

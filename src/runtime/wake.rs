@@ -16,6 +16,8 @@ pub enum Wake {
     Msg(Msg),
     /// A request of the system.
     Asked(Asked),
+    /// The signal of this number asks the program to exit, which it does as long as it keeps the sender.
+    End(i32, Sender<()>),
 }
 
 impl From<News> for Wake {

@@ -2,14 +2,20 @@
 //! minimal terminals and locales.
 
 use std::fs;
-use std::io::Read;
-use std::os::unix::fs::symlink;
+use std::io::{Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
-use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 use crate::support::fake_driver::{devices, homes};
 use crate::support::machine::{HELD, Machine, torch_log};
@@ -67,6 +73,51 @@ fn closing_the_terminal_ends_the_program_and_its_sampler() {
     }
 }
 
+#[test]
+fn a_signal_ends_the_program_also_when_its_terminal_takes_nothing_any_more() {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    tcsetwinsize(&master, Winsize { ws_row: 400, ws_col: 1000, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+    let path = ptsname(&master, Vec::new()).unwrap();
+    let path = Path::new(path.to_str().unwrap());
+    let open = |flags: OFlags| {
+        let flags = flags.bits().cast_signed();
+        fs::File::options().read(true).write(true).custom_flags(flags).open(path).unwrap()
+    };
+    let mut filler = open(OFlags::NOCTTY | OFlags::NONBLOCK);
+    // The kernel makes room once more when it hands on what was written.
+    let moment = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+    while poll(&mut [PollFd::new(&filler, PollFlags::OUT)], Some(&moment)).unwrap() == 1 {
+        let _ = filler.write(b"x");
+    }
+    let terminal = open(OFlags::NOCTTY);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
+    command.arg("--demo").env("TERM", "xterm-256color").envs(homes());
+    command.stdin(terminal.try_clone().unwrap()).stdout(terminal.try_clone().unwrap()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let is_raw = || !tcgetattr(&terminal).unwrap().local_modes.contains(LocalModes::ICANON);
+    let began = Instant::now();
+    while !is_raw() {
+        assert!(began.elapsed() < PATIENCE, "it does not take the terminal");
+        std::thread::yield_now();
+    }
+    // The first frame is larger than all that the kernel keeps. A kernel that does not name where a process waits lets the
+    // signal come before that.
+    let waits_at = format!("/proc/{}/wchan", child.id());
+    let began = Instant::now();
+    let is_stuck = || fs::read_to_string(&waits_at).is_ok_and(|place| place == "wait_woken");
+    while !is_stuck() && began.elapsed() < PATIENCE / 8 {
+        std::thread::yield_now();
+    }
+    let was_stuck = is_stuck();
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert!(ends_within(child.id(), PATIENCE), "it still runs");
+    let status = child.wait().unwrap();
+    assert!(status.signal() == Some(15) || !was_stuck && status.code() == Some(143), "{status}");
+    assert!(!is_raw(), "the shell gets the terminal as it was");
+}
+
 /// The first sampler is a copy of the program, the ones after it are started anew.
 #[test]
 fn a_sampler_that_was_killed_is_followed_by_others() {
@@ -78,8 +129,8 @@ fn a_sampler_that_was_killed_is_followed_by_others() {
     for _ in 0..2 {
         let [sampler] = children_of(session.pid())[..] else { panic!("{:?}", children_of(session.pid())) };
         assert!(!killed.contains(&sampler));
-        let pid = rustix::process::Pid::from_raw(i32::try_from(sampler).unwrap()).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        let pid = Pid::from_raw(i32::try_from(sampler).unwrap()).unwrap();
+        kill_process(pid, Signal::KILL).unwrap();
         session.wait_for_text(&["no reading"]);
         session.wait_for_no(&["no reading"]);
         killed.push(sampler);

@@ -1,8 +1,14 @@
-//! Owns restoring the terminal when a fault ends the program: nothing but this handler can run then.
+//! Owns restoring the terminal when the session can't: a fault ends the program, or the terminal takes nothing any more.
 
+use std::fs::File;
+use std::io::Write;
 use std::os::raw::c_int;
+use std::os::unix::fs::OpenOptionsExt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
 
 /// True while the terminal is in this program's modes.
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -37,6 +43,42 @@ impl Before {
     }
 }
 
+/// Restores the modes of a terminal that is in this program's; gives what else there is to restore.
+#[allow(unsafe_code, reason = "a signal handler calls it")]
+fn restore_modes() -> Option<&'static Before> {
+    let before = BEFORE.get()?;
+    if !TAKEN.swap(false, Ordering::SeqCst) {
+        return None;
+    }
+    // SAFETY: reads what is never changed.
+    unsafe { libc::tcsetattr(libc::STDOUT_FILENO, libc::TCSANOW, &raw const before.modes) };
+    Some(before)
+}
+
+/// Ends this program by a signal although the session does not: the terminal takes nothing any more. It is restored as
+/// far as that waits for nothing.
+pub(crate) fn end_at_once(signal: c_int) {
+    if let Some(before) = restore_modes() {
+        say_farewell(&before.farewell);
+    }
+    let _ = signal_hook::low_level::emulate_default_handler(signal);
+    // Some signals are not known there.
+    signal_hook::low_level::exit(128 + signal);
+}
+
+/// Prints it if that waits for nothing.
+fn say_farewell(farewell: &[u8]) {
+    let stdout = rustix::stdio::stdout();
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut output = [PollFd::new(&stdout, PollFlags::OUT)];
+    if poll(&mut output, Some(&at_once)) == Ok(1) {
+        // Opened anew: the shell's own way to the terminal keeps waiting for it.
+        let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+        let terminal = File::options().write(true).custom_flags(flags).open("/dev/fd/1");
+        let _ = terminal.and_then(|mut terminal| terminal.write_all(farewell));
+    }
+}
+
 /// The signals of a fault. They can't be handled on a thread, because the program must not continue.
 const FAULTS: [c_int; 7] =
     [libc::SIGABRT, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGSYS, libc::SIGTRAP];
@@ -58,14 +100,9 @@ pub(crate) fn give_back_on_fault() {
 
 #[allow(unsafe_code, reason = "see `give_back_on_fault`")]
 extern "C" fn on_fault(signal: c_int) {
-    if let Some(before) = BEFORE.get()
-        && TAKEN.swap(false, Ordering::SeqCst)
-    {
-        // SAFETY: both read what is never changed.
-        unsafe {
-            libc::tcsetattr(libc::STDOUT_FILENO, libc::TCSANOW, &raw const before.modes);
-            libc::write(libc::STDOUT_FILENO, before.farewell.as_ptr().cast(), before.farewell.len());
-        }
+    if let Some(before) = restore_modes() {
+        // SAFETY: reads what is never changed.
+        unsafe { libc::write(libc::STDOUT_FILENO, before.farewell.as_ptr().cast(), before.farewell.len()) };
     }
     // SAFETY: takes a number. The signal may have been sent by somebody, and then nothing would raise it again.
     unsafe { libc::raise(signal) };
