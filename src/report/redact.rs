@@ -57,7 +57,9 @@ impl Names {
         }
         self.users.extend(people_with_mail(text));
         let maybe = TABLE.maybe_machines.iter().flat_map(|pattern| pattern.captures(text));
-        self.hosts.extend(maybe.filter_map(|found| group(&found, "host")).filter(|host| is_machine(host)));
+        self.hosts.extend(
+            maybe.filter_map(|found| group(&found, "host")).filter(|host| is_machine(host) || urls::is_private(host)),
+        );
         self.hosts.extend(urls::hosts(text));
         // The part before the network's name names the machine as well.
         let short = self.hosts.iter().filter_map(|host| host.split_once('.')).map(|(short, _)| short);
@@ -204,6 +206,11 @@ mod tests {
             "docker run image@sha256:0123456789abcdef, PID@START 4242@162083",
             "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.00 GiB.",
             "missing_keys: 12, KeyError: 'key'",
+            "secrets = [s for s in self.secrets] credentials = (await self.credentials()) def load(credentials=(None, None))",
+            "Loaded 3 secrets: (a.yaml, b.yaml) access_tokens: (batch, seq) gpu pin: 0000:3b:00.0",
+            "secrets:\ncontainers:\n- name: train",
+            "imagePullSecrets:\n- name: regcred",
+            "secrets:\n  db_password:\n    file: ./x",
         ] {
             assert_eq!(redacted(text), text);
         }
@@ -219,6 +226,8 @@ mod tests {
             "prompt@box7:~$ x=1", // Learned below as a user of its own.
             "pip install --user torch; q@k x = w@v.T",
             "GET /home/ failed",
+            "Enter passphrase for key '~/.ssh/id': key_states = repeat_kv(key_states, n)",
+            "password for database x, the password for keyring x, logged in as batch",
         ] {
             let want = text.replace("prompt@box7", "USER@HOST");
             assert_eq!(redacted(text), want);
@@ -245,6 +254,7 @@ mod tests {
             ("File \"/home/grace/run/train.py\", of grace", "File \"~/run/train.py\", of USER"),
             ("/Users/grace/a.gguf", "~/a.gguf"),
             (r"C:\Users\Grace\a.gguf and C:\\Users\\Grace\\b", r"~\a.gguf and ~\\b"),
+            ("host=db.int.corp\nHost: llm.corp.example", "host=HOST\nHost: HOST"),
             ("grace@gpu3:~/run$ python train.py", "USER@HOST:~/run$ python train.py"),
             ("mail ada@example.org, please", "mail USER@HOST, please"),
             ("Nov 20 10:00:00 gpu3 kernel: Out of memory", "Nov 20 10:00:00 HOST kernel: Out of memory"),

@@ -45,7 +45,7 @@ pub(super) fn left_out(text: &str) -> String {
 }
 
 /// Whether a host belongs to a private network.
-fn is_private(host: &str) -> bool {
+pub(super) fn is_private(host: &str) -> bool {
     let host = host.trim_end_matches('.').to_lowercase();
     let parts: Vec<&str> = host.split('.').collect();
     let number = parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
