@@ -46,8 +46,8 @@ fn read_each(procfs: &Procfs, pids: &[u32]) -> Vec<Ahead> {
     pids.iter().filter_map(|pid| read_one(procfs, *pid).ok()).collect()
 }
 
-/// All else is read after the stat, as of others: what another program ran by then is found out at the next refresh. Who has
-/// exited by the end is left out: what was read by its PID may be another's.
+/// The stat is read first, as of a process that is not read ahead: an exec after it shows at the next refresh. A process that
+/// has exited by the end is left out: what was read by its PID may be another's.
 fn read_one(procfs: &Procfs, pid: u32) -> Result<Ahead, ProcError> {
     let mut watched = procfs.watch(pid);
     let stat = stat_of(procfs, pid, &mut watched)?;

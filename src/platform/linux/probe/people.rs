@@ -171,7 +171,8 @@ impl People {
         if !std::mem::take(&mut self.is_first_refresh) {
             return;
         }
-        let pids: Vec<u32> = pids.collect::<BTreeSet<u32>>().into_iter().take(self.most_watched).collect();
+        let room = self.most_watched.saturating_sub(self.watched.len());
+        let pids: Vec<u32> = pids.collect::<BTreeSet<u32>>().into_iter().take(room).collect();
         for Ahead { pid, watched, identity, basics } in ahead::read(&self.procfs, &pids) {
             self.watched.extend(watched.map(|watched| (pid, watched)));
             self.ahead.insert(pid, identity);
