@@ -144,6 +144,8 @@ fn what_others_depend_on_is_protected_and_their_work_is_not() {
         ("tmux: server", "tmux new -s train"),
         ("gdm-session-wor", "gdm-session-worker [pam/gdm-password]"),
         ("mosh-server", "mosh-server new -s -c 256"),
+        ("nxnode", "/usr/NX/bin/nxnode"),
+        ("ly", "/usr/bin/ly"),
         ("supervisord", "/usr/bin/python3 /usr/bin/supervisord -n -c /etc/supervisord.conf"),
         ("python3", "python3 -m supervisor.supervisord -n"),
         ("systemd", "/usr/lib/systemd/systemd --user"),
