@@ -7,6 +7,7 @@ use std::{fs, str, thread};
 
 use serde_json::Value;
 
+use crate::support::pty::Session;
 use crate::support::stand_ins::Home;
 
 const FAILURE: &str = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of \
@@ -50,6 +51,18 @@ fn each_kind_is_found_and_each_id_that_is_printed_can_be_read() {
         let diagnosis: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(diagnosis["oom"], source["oom"], "{source}");
     }
+}
+
+#[test]
+fn a_terminal_program_without_a_log_offers_one_that_failed() {
+    let home = tempfile::tempdir().unwrap();
+    fs::write(home.path().join("slurm-12.out"), FAILURE).unwrap();
+    let folder = home.path().display();
+    let settings = format!("HOME='{folder}' XDG_CONFIG_HOME='{folder}' PATH='{folder}'");
+    let line = format!("cd '{folder}' && {settings} exec \"$OOMDOCTOR\" --nvml-library /nonexistent/libnvidia-ml.so.1");
+    let session = Session::shell((120, 40), &line);
+    session.wait_for_text(&["slurm-12.out"]);
+    session.leave();
 }
 
 #[test]

@@ -53,7 +53,7 @@ fn read_one(procfs: &Procfs, pid: u32) -> Result<Ahead, ProcError> {
     let stat = stat_of(procfs, pid, &mut watched)?;
     let basics = Basics::of(procfs, pid);
     let arguments = watched.as_ref().map_or_else(|| procfs.arguments(pid), Watched::arguments);
-    // A process that has arguments still is alive, and the file they come from is its own.
+    // A process that still has arguments is alive, and the file they come from is its own.
     let lives = watched.is_some() && arguments.as_ref().is_ok_and(|arguments| !arguments.is_empty());
     if !lives && stat_of(procfs, pid, &mut watched)?.key() != stat.key() {
         return Err(ProcError::Gone);
