@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use oomdoctor::record::recording::Recording;
 use oomdoctor::record::{End, Line};
 use proptest::prelude::*;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tempfile::TempDir;
@@ -376,9 +377,17 @@ fn a_reader_that_left_is_noticed_at_the_first_write_after_it() {
     let gates = Gates::new();
     for how in BOTH {
         let script = format!("trap 'exit 9' PIPE; echo one; read go < {}; echo two; exit 0", gates.path("a"));
-        let mut child = how.shell(&script).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        assert_eq!(first_line(child.stdout.as_mut().unwrap()), "one");
-        drop(child.stdout.take());
+        let (mut reader, output) = io::pipe().unwrap();
+        let theirs = output.try_clone().unwrap();
+        let mut child = how.shell(&script).stdout(theirs).stderr(Stdio::null()).spawn().unwrap();
+        assert_eq!(first_line(&mut reader), "one");
+        drop(reader);
+        // What another test starts at this moment holds the reading end, too, until its exec.
+        until("a pipe without a reader", || {
+            let mut ends = [PollFd::new(&output, PollFlags::OUT)];
+            poll(&mut ends, Some(&Timespec::default())).unwrap();
+            ends[0].revents().contains(PollFlags::ERR).then_some(())
+        });
         if how == How::Recorded {
             // The thread that passes the output on ends with its reader.
             until("one thread less", || {
