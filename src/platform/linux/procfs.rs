@@ -3,6 +3,7 @@
 //! Knows nothing of the driver, of the screen or of why anyone asks. Everything here is a reading at one moment:
 //! a PID can be reused between two calls, so compare `Stat::start_ticks`.
 
+mod clock;
 pub(crate) mod drm;
 pub(crate) mod load;
 pub(crate) mod machine;
@@ -17,8 +18,10 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::gpu::{ProcessKey, Reading};
+use clock::Clock;
 
 /// Command lines are cut here: enough to tell a program, little enough for a line of the stream.
 const COMMAND_BYTES: usize = 4096;
@@ -27,6 +30,8 @@ type Small = [u8; COMMAND_BYTES];
 const LARGE_FILE_BYTES: u64 = 4 << 20;
 /// More ancestors than any real process has; ends a walk through a garbled tree.
 const MOST_ANCESTORS: usize = 256;
+/// A stat is read again after this many readings though its process did not run: another parent may have been given to it.
+const READ_STAT_AGAIN: u32 = 5;
 /// What a stack begins with, arguments and environment, has room in this (execve(2): 6 MiB).
 const LARGEST_ARGUMENTS: u64 = 16 << 20;
 /// Set in `Stat::flags` for kernel threads (PF_KTHREAD).
@@ -202,7 +207,7 @@ impl Procfs {
             return None;
         }
         let [stat, command] = ["stat", "cmdline"].map(|file| File::open(self.path(pid, file)).ok());
-        Some(Watched { pid, stat: stat?, command: command?, latest: None })
+        Some(Watched { pid, stat: stat?, command: command?, clock: Clock::default(), latest: None })
     }
 
     pub fn status(&self, pid: u32) -> Result<Status, ProcError> {
@@ -415,23 +420,54 @@ pub struct Watched {
     pid: u32,
     stat: File,
     command: File,
-    /// What was read last, and what it says: of a process that sleeps it stays the same.
-    latest: Option<(Box<[u8]>, Arc<Stat>)>,
+    clock: Clock,
+    latest: Option<Latest>,
+}
+
+/// What was read of a process last.
+#[derive(Debug)]
+struct Latest {
+    text: Box<[u8]>,
+    stat: Arc<Stat>,
+    /// How long the process had run before that; `None` where it was not asked.
+    time_run: Option<Duration>,
+    /// Times it was taken to be the same since.
+    repeated: u32,
 }
 
 impl Watched {
     /// As [`Procfs::stat`], and the very same as before where nothing changed; an error once the process has exited.
+    /// The kernel takes 8 µs to write a stat and a fraction of one to tell how long a process has run. One that has not run has
+    /// not changed: also to stop or to exit it must run. Only its parent may be another one.
     pub fn stat(&mut self) -> Result<Arc<Stat>, ProcError> {
+        // Not at the first reading, for which somebody waits.
+        let time_run = if self.latest.is_some() { self.clock.time_run(self.pid) } else { None };
+        if let Some(latest) = &mut self.latest
+            && time_run.is_some()
+            && latest.time_run == time_run
+            && latest.repeated < READ_STAT_AGAIN
+        {
+            latest.repeated += 1;
+            return Ok(Arc::clone(&latest.stat));
+        }
         let mut bytes = [0; COMMAND_BYTES];
         let text = again(&self.stat, &mut bytes)?;
-        if let Some((before, stat)) = &self.latest
-            && **before == *text
+        if let Some(latest) = &mut self.latest
+            && *latest.text == *text
         {
-            return Ok(Arc::clone(stat));
+            (latest.time_run, latest.repeated) = (time_run, 0);
+            return Ok(Arc::clone(&latest.stat));
         }
         let stat = Arc::new(Stat::parse(self.pid, text)?);
-        self.latest = Some((text.into(), Arc::clone(&stat)));
+        self.latest = Some(Latest { text: text.into(), stat: Arc::clone(&stat), time_run, repeated: 0 });
         Ok(stat)
+    }
+
+    /// Makes the next reading a new one.
+    pub fn doubt(&mut self) {
+        if let Some(latest) = &mut self.latest {
+            latest.time_run = None;
+        }
     }
 
     pub fn arguments(&self) -> Result<Vec<String>, ProcError> {

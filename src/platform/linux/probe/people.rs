@@ -336,7 +336,10 @@ impl People {
         if let Some(stat) = self.watched.get_mut(&pid).and_then(|watched| watched.stat().ok()) {
             return Ok(stat);
         }
-        self.watched.remove(&pid);
+        if self.watched.remove(&pid).is_some() {
+            // Whose parent it was has another one now.
+            self.watched.values_mut().for_each(Watched::doubt);
+        }
         let may_watch = self.watched.len() < self.most_watched;
         let watched = if may_watch { self.procfs.watch(pid) } else { None };
         let Some(mut watched) = watched else { return self.procfs.stat(pid).map(Arc::new) };

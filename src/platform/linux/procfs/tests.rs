@@ -1,10 +1,17 @@
 //! /proc as a folder of files and links.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{Read, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use super::{ProcError, Procfs};
+use rustix::process::Signal;
+
+use super::clock::Clock;
+use super::{ProcError, Procfs, Stat, Watched};
 use crate::gpu::Reading;
 
 fn put(root: &Path, path: &str, text: impl AsRef<[u8]>) {
@@ -136,7 +143,7 @@ fn a_device_file_is_a_gpus_by_the_kernels_numbers_of_it() {
     // What is really open here is told by its numbers, whatever its name says.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("nvidia0");
-    let _open = fs::File::create(&path).unwrap();
+    let _open = File::create(&path).unwrap();
     assert!(Procfs::default().open_cards(std::process::id()).unwrap().is_empty(), "a plain file of that name");
 }
 
@@ -232,4 +239,68 @@ fn an_address_space_is_known_by_its_stack_where_that_is_seen_and_left_to_chance(
     assert!(first.is_some() && first == marked(0x7ffc_1234_5670) && first != marked(0x7ffc_1234_5680));
     assert_eq!(marked(0), None, "it may not be seen");
     assert_eq!(marked(0x7fff_ffff_e000), None, "each begins there");
+}
+
+/// Reads until this is the case: a process runs on after it was told to.
+fn read_until(watched: &mut Watched, is_so: impl Fn(&Result<Arc<Stat>, ProcError>) -> bool) {
+    let due = Instant::now() + Duration::from_secs(60);
+    while !is_so(&watched.stat()) {
+        assert!(Instant::now() < due, "never seen");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn what_a_process_does_between_two_readings_is_seen() {
+    let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let pid = rustix::process::Pid::from_child(&child);
+    let mut watched = Procfs::default().watch(child.id()).unwrap();
+    let is =
+        |state: char| move |stat: &Result<Arc<Stat>, ProcError>| stat.as_ref().is_ok_and(|stat| stat.state == state);
+    read_until(&mut watched, |stat| stat.as_ref().is_ok_and(|stat| stat.state == 'S' && stat.comm == "cat"));
+    for (signal, state) in [(Signal::STOP, 'T'), (Signal::CONT, 'S'), (Signal::KILL, 'Z')] {
+        rustix::process::kill_process(pid, signal).unwrap();
+        read_until(&mut watched, is(state));
+    }
+    child.wait().unwrap();
+    assert!(watched.stat().is_err());
+}
+
+#[test]
+fn a_stat_is_read_again_once_its_process_ran_or_after_a_while_or_where_it_is_doubted() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let pid = child.id();
+    let time_run = || Clock::default().time_run(pid).unwrap();
+    let put_parent = |parent: u32| put(folder.path(), "stat", stat_line(pid, "cat", parent, 0, 5));
+    let parents = |watched: &mut Watched, readings: u32| -> Vec<u32> {
+        (0..readings).map(|_| watched.stat().unwrap().parent_pid).collect()
+    };
+    // Tried again where the process went on to sleep meanwhile.
+    let mut watched = loop {
+        let slept_at = time_run();
+        put_parent(1);
+        let stat = File::open(folder.path().join("stat")).unwrap();
+        let mut watched = Watched { stat, ..Procfs::default().watch(pid).unwrap() };
+        // The first two readings tell since when it has not run.
+        let mut seen = parents(&mut watched, 2);
+        put_parent(2);
+        seen.extend(parents(&mut watched, super::READ_STAT_AGAIN + 1));
+        put_parent(3);
+        watched.doubt();
+        seen.extend(parents(&mut watched, 1));
+        put_parent(4);
+        seen.extend(parents(&mut watched, 1));
+        if time_run() == slept_at {
+            assert_eq!(seen, [1, 1, 1, 1, 1, 1, 1, 2, 3, 3]);
+            break watched;
+        }
+    };
+    let slept_at = time_run();
+    child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+    child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    while time_run() == slept_at {}
+    assert_eq!(parents(&mut watched, 1), [4], "it ran");
+    child.kill().unwrap();
+    child.wait().unwrap();
 }
