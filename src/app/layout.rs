@@ -1,7 +1,7 @@
 //! Owns the geometry: a pure function of the terminal's size and what is open, used by `update` (mouse, pages) and by
 //! the drawing alike.
 
-use ratatui::layout::{Constraint, Layout as Split, Rect};
+use ratatui::layout::Rect;
 
 use super::model::screen::Region;
 
@@ -132,8 +132,8 @@ pub(crate) fn layout(shape: Shape) -> Layout {
         return Layout { tiny: true, ..Layout::default() };
     }
     let small = is_small(shape.size);
-    let [header, body, footer] =
-        Split::vertical([Constraint::Length(1), Constraint::Min(1), Constraint::Length(1)]).areas(whole);
+    let (header, below) = split_rows(whole, 1);
+    let (body, footer) = split_rows(below, below.height.saturating_sub(1));
     let frame = Layout { header, footer, small, ..Layout::default() };
     let is_alone = shape.is_zoomed || shape.has_verdict && is_cramped(shape.size);
     match shape.focus {
@@ -150,8 +150,16 @@ fn between(wanted: u16, least: u16, most: u16) -> u16 {
     wanted.min(most).max(least)
 }
 
-fn three(body: Rect, first: u16, second: u16) -> [Rect; 3] {
-    Split::vertical([Constraint::Length(first), Constraint::Length(second), Constraint::Min(0)]).areas(body)
+/// The first rows of an area, and what is below them.
+fn split_rows(area: Rect, rows: u16) -> (Rect, Rect) {
+    let rows = rows.min(area.height);
+    (Rect { height: rows, ..area }, Rect { y: area.y + rows, height: area.height - rows, ..area })
+}
+
+/// The first columns of an area, and what is beside them.
+pub(crate) fn split_columns(area: Rect, columns: u16) -> (Rect, Rect) {
+    let columns = columns.min(area.width);
+    (Rect { width: columns, ..area }, Rect { x: area.x + columns, width: area.width - columns, ..area })
 }
 
 fn fixes_alone(frame: Layout, shape: Shape, body: Rect) -> Layout {
@@ -163,8 +171,8 @@ fn fixes_alone(frame: Layout, shape: Shape, body: Rect) -> Layout {
     let least = if shape.is_zoomed { 2 } else { LEAST_STEPS };
     let steps_least = shape.steps_want.min(least + shape.proof);
     let detail = between(shape.detail_wants + borders, 3, rest.saturating_sub(steps_least + borders));
-    let steps = rest.saturating_sub(detail);
-    let [verdict, steps, detail] = three(body, verdict, steps);
+    let (verdict, below) = split_rows(body, verdict);
+    let (steps, detail) = split_rows(below, rest.saturating_sub(detail));
     Layout { verdict, steps, detail, ..frame }
 }
 
@@ -172,7 +180,7 @@ fn below_each_other(frame: Layout, shape: Shape, body: Rect) -> Layout {
     let verdict = between(shape.verdict_wants, 1, body.height / 3);
     let rest = body.height.saturating_sub(verdict);
     if !shape.has_verdict {
-        let [verdict, processes, _] = three(body, verdict, rest);
+        let (verdict, processes) = split_rows(body, verdict);
         return Layout { verdict, processes, ..frame };
     }
     // The fixes, the command of the selected one and the GPUs' bars are always in view; the processes give way first.
@@ -182,8 +190,9 @@ fn below_each_other(frame: Layout, shape: Shape, body: Rect) -> Layout {
     let processes = between(shape.processes_want, shape.bars_want.min(most), most);
     let rest = rest.saturating_sub(processes);
     let detail = between(shape.detail_wants, detail_least, rest.saturating_sub(shape.steps_want.min(rest * 3 / 5)));
-    let [verdict, processes, below] = three(body, verdict, processes);
-    let [steps, detail] = Split::vertical([Constraint::Min(0), Constraint::Length(detail)]).areas(below);
+    let (verdict, below) = split_rows(body, verdict);
+    let (processes, below) = split_rows(below, processes);
+    let (steps, detail) = split_rows(below, below.height.saturating_sub(detail));
     Layout { verdict, processes, steps, detail, ..frame }
 }
 
@@ -197,14 +206,14 @@ fn side_by_side(frame: Layout, shape: Shape, body: Rect) -> Layout {
     let bottom = bottom_wants.min((rest / 2).max(rest.saturating_sub(top_wants)));
     let top = rest.saturating_sub(bottom);
     let top = if shape.has_verdict { top.min(top_wants) } else { top };
-    let [verdict, top, bottom] = three(body, verdict, top);
-    let processes = Constraint::Length(processes_columns(top.width, shape.processes_columns));
-    let [processes, input] = Split::horizontal([processes, Constraint::Min(0)]).areas(top);
+    let (verdict, below) = split_rows(body, verdict);
+    let (top, bottom) = split_rows(below, top);
+    let (processes, input) = split_columns(top, processes_columns(top.width, shape.processes_columns));
     if !shape.has_verdict {
         return Layout { verdict, processes, input, ..frame };
     }
-    let detail = Constraint::Length(detail_columns(bottom.width, shape.steps_columns));
-    let [steps, detail] = Split::horizontal([Constraint::Min(0), detail]).areas(bottom);
+    let detail = detail_columns(bottom.width, shape.steps_columns);
+    let (steps, detail) = split_columns(bottom, bottom.width.saturating_sub(detail));
     Layout { verdict, processes, input, steps, detail, ..frame }
 }
 

@@ -1,6 +1,6 @@
 //! Owns the first line: which machine, its driver and system memory, and whether the readings are fresh.
 
-use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use super::format::cut;
@@ -8,6 +8,7 @@ use super::picture::Picture;
 use super::theme::Theme;
 use crate::app::Model;
 use crate::app::action::Action;
+use crate::app::layout::split_columns;
 use crate::app::model::{LookedAt, Source};
 use crate::gpu::{Driver, sight};
 use unicode_width::UnicodeWidthStr;
@@ -24,7 +25,7 @@ pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Pic
     let name = Span::styled(" oomdoctor", theme.title.patch(style));
     // What is said of the readings holds for all of the line.
     let text = Line::from(vec![name, Span::raw(machine(model, room.saturating_sub(10)))]).style(style);
-    let [left, beside] = Layout::horizontal([Constraint::Min(0), Constraint::Length(columns)]).areas(area);
+    let (left, beside) = split_columns(area, area.width.saturating_sub(columns));
     picture.lines(left, [text]);
     picture.lines(beside, [Line::styled(format!("{right} "), style)]);
 }
