@@ -173,7 +173,7 @@ pub fn run(start: Start) -> io::Result<Option<i32>> {
     }
     if outside.set_pace.is_some() {
         // While the first reading is awaited, so that it is shown sooner.
-        screen.rehearse(&model);
+        screen.rehearse(&mut model);
     }
     let session = Session {
         model: &mut model,

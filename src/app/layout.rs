@@ -12,7 +12,7 @@ pub(crate) const SMALLEST: (u16, u16) = (60, 15);
 pub(crate) const LOG_MARGIN: usize = 9;
 
 /// From this size on the log stands beside the processes, and the selected fix beside the list of fixes.
-const LARGE: (u16, u16) = (110, 30);
+pub(crate) const LARGE: (u16, u16) = (110, 30);
 
 /// Rows that the fixes get before processes beyond the first two do: their heading and three of them.
 const LEAST_STEPS: u16 = 4;

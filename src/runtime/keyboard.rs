@@ -43,6 +43,9 @@ impl Lent {
     }
 }
 
+/// Bytes that are read at once: a terminal has no more than 4 KiB of them.
+const BLOCK: usize = 4 << 10;
+
 /// Listens from now on, but not while the terminal is lent; `touched` is called at the first byte.
 pub(crate) fn listen(
     clock: Clock,
@@ -58,7 +61,7 @@ pub(crate) fn listen(
         let mut touched = Some(touched);
         let mut decoder = Decoder::default();
         let mut shortening = Shortening::default();
-        let mut block = vec![0; 64 << 10];
+        let mut block = vec![0; BLOCK];
         loop {
             lent.wait_for_its_end();
             let patience = decoder.due().map(|due| due.saturating_sub(clock.elapsed()));

@@ -17,7 +17,10 @@ use crossterm::terminal::{
 };
 use crossterm::{execute, queue};
 
+use ratatui::layout::Rect;
+
 use crate::app::Model;
+use crate::app::layout::LARGE;
 use crate::app::model::Seen;
 use crate::platform::here;
 use crate::ui::picture::{Pen, Shown};
@@ -60,10 +63,13 @@ impl Screen {
         Ok(seen)
     }
 
-    /// Goes through all that drawing takes, and draws nothing.
-    pub fn rehearse(&mut self, model: &Model) {
+    /// Goes through all that drawing takes, on a small screen, and draws nothing.
+    pub fn rehearse(&mut self, model: &mut Model) {
+        let (columns, rows) = model.size;
+        model.size = (columns.min(LARGE.0), rows.min(LARGE.1));
         let (picture, _) = crate::ui::view(model);
-        self.shown.rehearse(&picture);
+        model.size = (columns, rows);
+        self.shown.rehearse(&picture, Rect::new(0, 0, columns, rows));
     }
 
     /// Takes the terminal again after another program used it, and forgets what was on it.

@@ -192,14 +192,16 @@ impl Shown {
     }
 
     /// Goes through all that showing a first picture takes, and shows nothing. The first time it takes several times as long: its
-    /// memory and its code have to be fetched.
-    pub fn rehearse(&mut self, picture: &Picture) {
-        let painted = picture.painted();
+    /// memory and its code have to be fetched. The picture may be smaller than what will be shown, which has this area: all of the
+    /// code and of the memory is used for it, and much less time.
+    pub fn rehearse(&mut self, picture: &Picture, area: Rect) {
+        let mut painted = picture.painted();
         // With escape sequences on every system: without them an old console of Windows is drawn on by calls, not by what is written.
         let mut pen = Pen::new(io::sink(), true);
         pen.is_wide(picture.area.width);
         // Writing to nowhere can't fail.
         let _ = pen.draw(std::iter::once((None, &painted)));
+        painted.resize(area);
         self.spare = Some(painted);
     }
 }
@@ -252,7 +254,8 @@ mod tests {
     #[test]
     fn nothing_of_a_rehearsal_or_of_a_screen_before_the_last_is_seen() {
         let mut terminal = Terminal::default();
-        terminal.rehearse(&picture(["rehearsed", "", "x"], Some("on top")));
+        let rehearsed = picture(["rehearsed", "", "x"], Some("on top"));
+        terminal.rehearse(&rehearsed, Rect::new(0, 0, 20, 9));
         for top in ["one", "two", "three"] {
             terminal.show(picture([top, "", ""], Some(top)));
             terminal.assert_whole();

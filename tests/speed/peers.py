@@ -65,11 +65,12 @@ def cpu_seconds(pids):
 class Terminal:
     """A program in a pty. What it draws is read as it comes."""
 
-    def __init__(self, command, environment):
+    def __init__(self, command, environment, before_exec=lambda: None):
         self.began = time.monotonic()
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             fcntl.ioctl(0, termios.TIOCSWINSZ, SIZE)
+            before_exec()
             os.execvpe(command[0], command, environment)
         self.text = b""
 

@@ -95,15 +95,19 @@ fn changed<'a>(then: Option<&'a Buffer>, now: &'a Buffer) -> Box<dyn Iterator<It
 }
 
 fn not_empty(cells: &Buffer) -> impl Iterator<Item = Changed<'_>> {
-    // The cells that the character before them lies on are no characters.
-    let mut covered = 0;
-    cells.area.positions().zip(&cells.content).filter_map(move |(place, cell)| {
-        if covered > 0 && place.x > cells.area.x {
-            covered -= 1;
-            return None;
-        }
-        covered = width(cell).saturating_sub(1);
-        (*cell != Cell::EMPTY).then_some((place.x, place.y, cell))
+    let area = cells.area;
+    let rows = cells.content.chunks(usize::from(area.width).max(1));
+    rows.zip(area.top()..).flat_map(move |(row, y)| {
+        // The cells that the character before them lies on are no characters.
+        let mut covered = 0_usize;
+        (area.left()..).zip(row).filter_map(move |(x, cell)| {
+            if covered > 0 {
+                covered -= 1;
+                return None;
+            }
+            covered = width(cell).saturating_sub(1);
+            (*cell != Cell::EMPTY).then_some((x, y, cell))
+        })
     })
 }
 

@@ -16,8 +16,8 @@ impl Terminal {
         self.show(crate::ui::view(model).0);
     }
 
-    pub(crate) fn rehearse(&mut self, picture: &Picture) {
-        self.shown.rehearse(picture);
+    pub(crate) fn rehearse(&mut self, picture: &Picture, area: Rect) {
+        self.shown.rehearse(picture, area);
     }
 
     /// How many rows were painted for it.
