@@ -710,6 +710,37 @@ mod tests {
         }
     }
 
+    /// It did nothing itself, so its stat would not be read again yet.
+    #[test]
+    fn who_lost_its_parent_has_another_one_as_soon_as_that_is_missed() {
+        use std::io::{BufRead as _, BufReader};
+        use std::process::{Command, Stdio};
+
+        let script = "sleep 100000 > /dev/null & echo $!; read end";
+        let mut parent =
+            Child::of(Command::new("sh").args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()));
+        let mut line = String::new();
+        BufReader::new(parent.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let (pid, above) = (line.trim().parse().unwrap(), parent.0.id());
+        let mut people = People { initial_namespace: true, ..People::new(Procfs::default()) };
+        let mut parent_seen = || {
+            let seen = people.look(pid, Some(0)).parent_pid.value();
+            people.running(above, None);
+            people.end_refresh();
+            seen
+        };
+        while fs::read(format!("/proc/{pid}/cmdline")).unwrap() != b"sleep\x00100000\0" {}
+        assert_eq!([(); 3].map(|()| parent_seen()), [Some(above); 3]);
+        parent.end();
+        parent_seen();
+        assert_ne!(parent_seen(), Some(above));
+        rustix::process::kill_process(
+            rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(),
+            rustix::process::Signal::KILL,
+        )
+        .unwrap();
+    }
+
     /// The files of one that has exited say nothing of whoever has its PID now.
     #[test]
     fn a_pid_that_was_given_away_is_looked_at_anew() {
