@@ -1,6 +1,7 @@
 //! Owns reading many processes at once, before each is asked for: the kernel makes up each file when it is read, and somebody
 //! waits for the first reading, so two threads read them.
 
+use std::fs::File;
 use std::sync::Arc;
 use std::thread;
 
@@ -9,6 +10,12 @@ use crate::platform::linux::procfs::{ProcError, Procfs, Stat, Watched};
 
 /// From so many processes on, a second thread that reads half of them saves more time than its start takes.
 const WORTH_A_THREAD: usize = 24;
+
+/// Files that stay open of each process.
+const FILES_EACH: usize = 2;
+
+/// More files than the sampler has open beside those.
+const OPEN_FILES: i32 = 64;
 
 /// What was read of a process.
 #[derive(Debug)]
@@ -32,6 +39,7 @@ pub(super) fn read(procfs: &Procfs, pids: &[u32]) -> Vec<Ahead> {
     if pids.len() < WORTH_A_THREAD {
         return Vec::new();
     }
+    make_room_for_files(pids.len() * FILES_EACH);
     let (ours, others) = pids.split_at(pids.len() / 2);
     thread::scope(|scope| {
         let second = thread::Builder::new().spawn_scoped(scope, || read_each(procfs, others));
@@ -40,6 +48,16 @@ pub(super) fn read(procfs: &Procfs, pids: &[u32]) -> Vec<Ahead> {
         read.extend(second.ok().and_then(|second| second.join().ok()).unwrap_or_default());
         read
     })
+}
+
+/// Makes the kernel's table of this process's open files large enough. Where two threads share the table, it grows only after
+/// every processor has passed a certain point (`synchronize_rcu` in the kernel's fs/file.c), which takes 15 ms on a busy machine.
+fn make_room_for_files(count: usize) {
+    let highest = i32::try_from(count).map(|count| count.saturating_add(OPEN_FILES));
+    if let (Ok(highest), Ok(any)) = (highest, File::open("/")) {
+        // Where so many are not allowed, the table can't grow either.
+        let _ = rustix::io::fcntl_dupfd_cloexec(&any, highest);
+    }
 }
 
 fn read_each(procfs: &Procfs, pids: &[u32]) -> Vec<Ahead> {
@@ -101,6 +119,14 @@ mod tests {
             assert_eq!((basics.status.unwrap().uid, basics.folder), (pid * 2, Some(format!("/home/{pid}"))));
             assert_eq!(basics.belongs.manager, Some(format!("service:{pid}.service")));
         }
+    }
+
+    #[test]
+    fn the_table_of_open_files_has_room_before_a_second_thread_is_there() {
+        make_room_for_files(900);
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let size = status.lines().find_map(|line| line.strip_prefix("FDSize:")).unwrap();
+        assert!(size.trim().parse::<usize>().unwrap() > 900, "{size}");
     }
 
     #[test]
