@@ -19,10 +19,6 @@ pub(super) fn part(now: Option<&Line<'_>>, then: Option<&Line<'_>>, row: Rect) -
 /// Paints as much of a line as lies within a part that `part` gave, or that holds all of the row.
 pub(super) fn paint(line: &Line<'_>, row: Rect, part: Rect, buffer: &mut Buffer) {
     let seen = row.intersection(part);
-    if seen == row {
-        buffer.set_line(row.x, row.y, line, row.width);
-        return;
-    }
     if seen.is_empty() {
         return;
     }
@@ -34,8 +30,24 @@ pub(super) fn paint(line: &Line<'_>, row: Rect, part: Rect, buffer: &mut Buffer)
             before -= 1;
         }
         let room = usize::from(seen.right().saturating_sub(x));
-        (x, _) = buffer.set_stringn(x, row.y, rest.as_str(), room, line.style.patch(span.style));
+        x = write(buffer, (x, row.y), rest.as_str(), room, line.style.patch(span.style));
     }
+}
+
+/// Writes as much of a text as there is room for, and returns the column behind it.
+fn write(buffer: &mut Buffer, (x, y): (u16, u16), text: &str, room: usize, style: Style) -> u16 {
+    if !text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return buffer.set_stringn(x, y, text, room, style).0;
+    }
+    // Most text is such. It has a column a byte, and need not be searched for what a reader sees as one character.
+    let mut next = x;
+    for character in text.chars().take(room) {
+        if let Some(cell) = buffer.cell_mut((next, y)) {
+            cell.set_char(character).set_style(style);
+        }
+        next += 1;
+    }
+    next
 }
 
 /// The first column that differs, and the one behind the last; `None` for the latter where it is not easily found.
@@ -115,6 +127,9 @@ mod tests {
             let [mut changed, mut whole] = [Buffer::empty(ROW), Buffer::empty(ROW)];
             changed.set_line(ROW.x, ROW.y, &then, ROW.width);
             whole.set_line(ROW.x, ROW.y, &now, ROW.width);
+            let mut at_once = Buffer::empty(ROW);
+            paint(&now, ROW, ROW, &mut at_once);
+            prop_assert_eq!(&at_once, &whole);
             if let Some(part) = part(Some(&now), Some(&then), ROW) {
                 let mut painted = Buffer::empty(part);
                 paint(&now, ROW, part, &mut painted);

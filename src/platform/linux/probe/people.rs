@@ -710,6 +710,16 @@ mod tests {
         }
     }
 
+    /// The child of a child, ended with its test.
+    struct Orphan(u32);
+
+    impl Drop for Orphan {
+        fn drop(&mut self) {
+            let pid = i32::try_from(self.0).ok().and_then(rustix::process::Pid::from_raw).unwrap();
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+    }
+
     /// It did nothing itself, so its stat would not be read again yet.
     #[test]
     fn who_lost_its_parent_has_another_one_as_soon_as_that_is_missed() {
@@ -721,7 +731,8 @@ mod tests {
             Child::of(Command::new("sh").args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()));
         let mut line = String::new();
         BufReader::new(parent.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let (pid, above) = (line.trim().parse().unwrap(), parent.0.id());
+        let orphan = Orphan(line.trim().parse().unwrap());
+        let (pid, above) = (orphan.0, parent.0.id());
         let mut people = People { initial_namespace: true, ..People::new(Procfs::default()) };
         let mut parent_seen = || {
             let seen = people.look(pid, Some(0)).parent_pid.value();
@@ -734,11 +745,6 @@ mod tests {
         parent.end();
         parent_seen();
         assert_ne!(parent_seen(), Some(above));
-        rustix::process::kill_process(
-            rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(),
-            rustix::process::Signal::KILL,
-        )
-        .unwrap();
     }
 
     /// The files of one that has exited say nothing of whoever has its PID now.
