@@ -63,7 +63,7 @@ impl Screen {
         Ok(seen)
     }
 
-    /// Goes through all that drawing takes, on a small screen, and draws nothing.
+    /// Goes through all that drawing takes, on a screen that just has all regions, and draws nothing.
     pub fn rehearse(&mut self, model: &mut Model) {
         let (columns, rows) = model.size;
         model.size = (columns.min(LARGE.0), rows.min(LARGE.1));

@@ -192,8 +192,8 @@ impl Shown {
     }
 
     /// Goes through all that showing a first picture takes, and shows nothing. The first time it takes several times as long: its
-    /// memory and its code have to be fetched. The picture may be smaller than what will be shown, which has this area: all of the
-    /// code and of the memory is used for it, and much less time.
+    /// memory and its code have to be fetched. The picture may be smaller than the screen, which has this area: it takes less time,
+    /// and runs the same code.
     pub fn rehearse(&mut self, picture: &Picture, area: Rect) {
         let mut painted = picture.painted();
         // With escape sequences on every system: without them an old console of Windows is drawn on by calls, not by what is written.

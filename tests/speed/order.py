@@ -7,7 +7,7 @@
 
 The kernel maps 64 KiB of a program around each place that is touched, so functions that are strewn over a large file cost
 memory and page faults. The program is run as by a debugger, with a breakpoint at each function, which is removed once it is
-hit: so no function is missed, however seldom it runs. They are set at the start, and once more after the readings in which
+hit: so hardly any function is missed, however seldom it runs. They are set at the start, and once more after the readings in which
 what the start took is returned. Two machines are read, each so for a minute. Linux on x86-64 only. Run it when peers.py shows
 more memory than before: a function that the list names wrongly is placed like any other, so an old list only helps less.
 The names are those of the mangling that .cargo/config.toml asks for, without the crates' hashes, which differ from build
@@ -174,7 +174,7 @@ def main():
             traced = Traced(args.binary, environment, known)
             for ran in traced.run_for(START).values():
                 start.update(dict.fromkeys(ran))
-            processes = [pid for pid in traced.ran if os.path.exists(f"/proc/{pid}")]
+            processes = [pid for pid in traced.family() if os.readlink(f"/proc/{pid}/exe") == traced.binary]
             for pid in processes:
                 traced.set_breakpoints(pid)
             for pid, ran in traced.run_for(args.seconds).items():

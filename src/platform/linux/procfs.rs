@@ -18,7 +18,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::gpu::{ProcessKey, Reading};
 use clock::Clock;
@@ -30,8 +30,8 @@ type Small = [u8; COMMAND_BYTES];
 const LARGE_FILE_BYTES: u64 = 4 << 20;
 /// More ancestors than any real process has; ends a walk through a garbled tree.
 const MOST_ANCESTORS: usize = 256;
-/// A stat is read again after this many readings though its process did not run: another parent may have been given to it.
-const READ_STAT_AGAIN: u32 = 5;
+/// A stat is read again after this time though its process did not run: another parent may have been given to it.
+const READ_STAT_AGAIN: Duration = Duration::from_secs(5);
 /// What a stack begins with, arguments and environment, has room in this (execve(2): 6 MiB).
 const LARGEST_ARGUMENTS: u64 = 16 << 20;
 /// Set in `Stat::flags` for kernel threads (PF_KTHREAD).
@@ -431,36 +431,41 @@ struct Latest {
     stat: Arc<Stat>,
     /// How long the process had run before that; `None` where it was not asked.
     time_run: Option<Duration>,
-    /// Times it was taken to be the same since.
-    repeated: u32,
+    read_at: Instant,
 }
 
 impl Watched {
     /// As [`Procfs::stat`], and the very same as before where nothing changed; an error once the process has exited.
-    /// The kernel takes 8 µs to write a stat and a fraction of one to tell how long a process has run. One that has not run has
-    /// not changed: also to stop or to exit it must run. Only its parent may be another one.
+    /// The kernel takes 8 µs to write a stat and a fraction of one to tell how long a process has run. One that has not run did
+    /// nothing: also to stop, to run another program or to exit it must run. Only its parent may be another one. The time of
+    /// what runs at this moment is counted a tick later (on a processor without ticks, a second), so what it does then is seen at
+    /// the reading after. No signal is decided by this stat.
     pub fn stat(&mut self) -> Result<Arc<Stat>, ProcError> {
         // Not at the first reading, for which somebody waits.
         let time_run = if self.latest.is_some() { self.clock.time_run(self.pid) } else { None };
-        if let Some(latest) = &mut self.latest
+        if let Some(latest) = &self.latest
             && time_run.is_some()
             && latest.time_run == time_run
-            && latest.repeated < READ_STAT_AGAIN
+            && latest.read_at.elapsed() < READ_STAT_AGAIN
         {
-            latest.repeated += 1;
             return Ok(Arc::clone(&latest.stat));
         }
         let mut bytes = [0; COMMAND_BYTES];
-        let text = again(&self.stat, &mut bytes)?;
+        let (text, read_at) = (again(&self.stat, &mut bytes)?, Instant::now());
         if let Some(latest) = &mut self.latest
             && *latest.text == *text
         {
-            (latest.time_run, latest.repeated) = (time_run, 0);
+            (latest.time_run, latest.read_at) = (time_run, read_at);
             return Ok(Arc::clone(&latest.stat));
         }
         let stat = Arc::new(Stat::parse(self.pid, text)?);
-        self.latest = Some(Latest { text: text.into(), stat: Arc::clone(&stat), time_run, repeated: 0 });
+        self.latest = Some(Latest { text: text.into(), stat: Arc::clone(&stat), time_run, read_at });
         Ok(stat)
+    }
+
+    /// Whether it was ending already when it was read last.
+    pub fn was_exiting(&self) -> bool {
+        self.latest.as_ref().is_some_and(|latest| latest.stat.is_exiting())
     }
 
     /// Makes the next reading a new one.

@@ -113,12 +113,15 @@ mod tests {
     }
 
     fn any_line() -> impl Strategy<Value = Line<'static>> {
-        let text = "[ab1▒…é模\u{301}\u{200d}🙂️\u{fe0f}का\u{7}]{0,5}";
+        let text = prop_oneof!["[ab1▒…é模\u{301}\u{200d}🙂️\u{fe0f}का\u{7}]{0,5}", "[ -~]{0,15}"];
         let span = (text, 0..2).prop_map(|(text, color)| {
             let style = if color == 0 { Style::new() } else { Style::new().fg(Color::Red) };
             ratatui::text::Span::styled(text, style)
         });
-        prop::collection::vec(span, 0..4).prop_map(Line::from)
+        let lines = (prop::collection::vec(span, 0..4), any::<bool>());
+        lines.prop_map(|(spans, is_bold)| {
+            Line::from(spans).style(if is_bold { Style::new().bold() } else { Style::new() })
+        })
     }
 
     proptest! {

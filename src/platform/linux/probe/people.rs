@@ -333,12 +333,17 @@ impl People {
     /// Reads the open file of a process if that still works. If it does not, the process has exited, and its PID may belong
     /// to another one by now.
     fn stat(&mut self, pid: u32) -> Result<Arc<Stat>, ProcError> {
-        if let Some(stat) = self.watched.get_mut(&pid).and_then(|watched| watched.stat().ok()) {
-            return Ok(stat);
-        }
-        if self.watched.remove(&pid).is_some() {
-            // Whose parent it was has another one now.
-            self.watched.values_mut().for_each(Watched::doubt);
+        if let Some(watched) = self.watched.get_mut(&pid) {
+            let was_exiting = watched.was_exiting();
+            let stat = watched.stat();
+            if stat.as_ref().map_or(true, |stat| stat.is_exiting() && !was_exiting) {
+                // Whose parent it was gets another one.
+                self.watched.values_mut().for_each(Watched::doubt);
+            }
+            if let Ok(stat) = stat {
+                return Ok(stat);
+            }
+            self.watched.remove(&pid);
         }
         let may_watch = self.watched.len() < self.most_watched;
         let watched = if may_watch { self.procfs.watch(pid) } else { None };
@@ -742,7 +747,9 @@ mod tests {
         };
         while fs::read(format!("/proc/{pid}/cmdline")).unwrap() != b"sleep\x00100000\0" {}
         assert_eq!([(); 3].map(|()| parent_seen()), [Some(above); 3]);
-        parent.end();
+        // Nobody has asked how it ended, so it stays as a zombie.
+        parent.0.kill().unwrap();
+        while Procfs::default().stat(above).unwrap().state != 'Z' {}
         parent_seen();
         assert_ne!(parent_seen(), Some(above));
     }

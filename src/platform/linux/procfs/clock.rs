@@ -1,8 +1,8 @@
 //! Owns asking the kernel how long a process has run, which costs no file. Knows nothing of what that is for.
 
-use std::fs;
-use std::path::Path;
 use std::time::Duration;
+
+use super::Procfs;
 
 /// The clock that runs while a process runs.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,7 +15,8 @@ pub(super) enum Clock {
 }
 
 impl Clock {
-    /// The time that all threads of this process have run so far; `None` where it is not told, and once the process is gone.
+    /// The time that all threads of the process with this PID have run so far; `None` where it is not told, and where no process
+    /// has the PID. Of another process that has it by now, it is another time.
     pub(super) fn time_run(&mut self, pid: u32) -> Option<Duration> {
         if let Clock::NotLookedFor = self {
             *self = clock_of(pid).map_or(Clock::Missing, Clock::Found);
@@ -29,8 +30,7 @@ impl Clock {
 
 #[allow(unsafe_code, reason = "the clocks of other processes have no other interface")]
 fn clock_of(pid: u32) -> Option<libc::clockid_t> {
-    let own = std::process::id().to_string();
-    if fs::read_link("/proc/self").ok()?.as_path() != Path::new(&own) {
+    if !Procfs::default().is_of_our_namespace() {
         return None;
     }
     let (pid, mut clock) = (libc::pid_t::try_from(pid).ok()?, 0);
